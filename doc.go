@@ -1,0 +1,12 @@
+// Package holdfast is the shared vocabulary of the Holdfast packages, concurrency and idempotency primitives that work
+// in the caller's own database and in the caller's own transaction. Import the package of the pattern that you need:
+//
+//   - tx: one transaction contract over pgx and database/sql: whole-closure retry, typed outcomes, migrations
+//   - idem: idempotency keys and the inbox, in the transaction of the work that they protect
+//
+// This package holds what they share and imports the standard library alone:
+//
+//   - [Outcome] and [OutcomeOf]: whether an effect happened, did not happen, or nobody knows
+//   - [Observer] and [Event]: what a package tells of every duplicate, conflict, retry and loss
+//   - [WithCorrelationID]: the ID that ties the events and attempts of one request together
+package holdfast

@@ -1,0 +1,181 @@
+package tx
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/jitter"
+)
+
+// Events that a [DB] tells the observer given to [DB.Observed].
+const (
+	// EventRetried: a closure is about to run again in a fresh transaction. Err is why, Attempt the one that failed.
+	EventRetried holdfast.EventKind = "tx.retried"
+	// EventCommitUnknown: the reply to a commit was lost. Err is why.
+	EventCommitUnknown holdfast.EventKind = "tx.commit_unknown"
+	// EventCommitResolved: an unknown commit was resolved. Err is nil if it took effect.
+	EventCommitResolved holdfast.EventKind = "tx.commit_resolved"
+)
+
+// Do runs fn in a transaction and commits it if fn returns nil. When the database could not serialize the transaction
+// or broke a deadlock, Do rolls back, waits a moment and runs fn again, in a fresh transaction: fn must have no effect
+// outside t that cannot be repeated ([Attempt] tells the number, [AfterCommit] takes what must happen once). A nil
+// return of fn is a decision to commit: a cancellation of ctx after it does not undo it.
+//
+// A panic or runtime.Goexit in fn rolls back and goes on up. In a closure of the same DB, Do takes a savepoint instead
+// and never runs fn again by itself. t is for one goroutine at a time and ends with fn.
+//
+// Do returns nil if the commit is proved, a [*CommitUnknownError] if its reply was lost and nothing could be found out,
+// an [*EndedError] if fn ended the transaction by itself, and otherwise an [*AbortError], which wraps the error of fn
+// or of the database and proves that nothing was applied.
+func (db *DB[T]) Do(ctx context.Context, fn func(ctx context.Context, t T) error) error {
+	return db.Run(ctx, Plan[T]{Work: fn})
+}
+
+// attempt runs p once in a transaction of its own.
+func (db *DB[T]) attempt(ctx context.Context, number int, p Plan[T]) error {
+	if err := context.Cause(ctx); err != nil {
+		return db.abort(err, number)
+	}
+	var lead []*Stmt
+	if p.Lead != nil {
+		lead = p.Lead()
+	}
+	t, err := db.driver.Begin(ctx, db.o, lead)
+	if err != nil {
+		aborted := db.abort(err, number)
+		if aborted.Class == Lost {
+			aborted.Class = Retryable // a connection that died in the pool; the closure has not run
+		}
+		return aborted
+	}
+	s := &scope{driver: db.driver, t: t, attempt: number}
+	err, ended := db.work(ctx, s, t, p.Work)
+	switch {
+	case ended != nil:
+		return ended
+	case errors.Is(err, ErrDiscard):
+		return nil
+	case err != nil:
+		return db.abort(err, number)
+	}
+	if err := db.commit(ctx, s, t, p.Resolve); err != nil {
+		return err
+	}
+	for _, hook := range s.hooks {
+		hook(ctx)
+	}
+	return nil
+}
+
+// work calls fn and rolls back unless it returned nil, also when it panics or calls runtime.Goexit. ended is set if fn
+// had ended the transaction by itself.
+func (db *DB[T]) work(ctx context.Context, s *scope, t T, fn func(context.Context, T) error) (err, ended error) {
+	returned := false
+	defer func() {
+		if returned && err == nil {
+			return
+		}
+		if errors.Is(err, ErrDiscard) && db.Dialect().Capabilities.ConcurrentWriters {
+			go db.rollback(ctx, t)
+			return
+		}
+		if rerr := db.rollback(ctx, t); errors.Is(rerr, ErrEnded) {
+			ended = &EndedError{Err: err}
+		}
+	}()
+	err = fn(context.WithValue(ctx, scopeKey{}, s), t)
+	if s.doomed != nil && (err == nil || errors.Is(err, ErrDiscard)) {
+		err = s.doomed
+	}
+	returned = true
+	return err, nil
+}
+
+func (db *DB[T]) rollback(ctx context.Context, t T) error {
+	ctx, cancel := db.detach(ctx)
+	defer cancel()
+	return db.driver.Rollback(ctx, t)
+}
+
+// commit ends the transaction with what was deferred. A nil return proves that it took effect.
+func (db *DB[T]) commit(ctx context.Context, s *scope, t T, resolve func(context.Context) (holdfast.Outcome, error)) error {
+	cctx, cancel := db.detach(ctx)
+	err := db.driver.Commit(cctx, t, s.deferred)
+	cancel()
+	var stated interface{ Outcome() holdfast.Outcome }
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrCommitUnknown):
+		return db.resolve(ctx, s.attempt, err, resolve)
+	case errors.As(err, &stated):
+		return err
+	case errors.Is(err, ErrEnded):
+		return &EndedError{}
+	}
+	return db.abort(err, s.attempt)
+}
+
+// resolve looks for what a commit without a reply left behind.
+func (db *DB[T]) resolve(ctx context.Context, attempt int, unknown error, look func(context.Context) (holdfast.Outcome, error)) error {
+	holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventCommitUnknown, Attempt: attempt, Err: unknown})
+	var commitErr *CommitUnknownError
+	if !errors.As(unknown, &commitErr) {
+		commitErr = &CommitUnknownError{Err: unknown}
+	}
+	if look == nil {
+		return commitErr
+	}
+	ctx, cancel := db.detach(ctx)
+	defer cancel()
+	outcome, err := look(ctx)
+	switch {
+	case err != nil:
+		return &CommitUnknownError{Err: commitErr.Err, Resolve: err}
+	case outcome == holdfast.Applied:
+		holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventCommitResolved, Attempt: attempt})
+		return nil
+	case outcome == holdfast.NotApplied:
+		holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventCommitResolved, Attempt: attempt, Err: unknown})
+		return &AbortError{Err: commitErr.Err, Class: Retryable, Attempts: attempt}
+	}
+	return commitErr
+}
+
+func (db *DB[T]) detach(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), db.o.commitTimeout())
+}
+
+func (db *DB[T]) abort(err error, attempt int) *AbortError {
+	class := db.driver.Classify(err)
+	var inner *AbortError
+	if class == Retryable && errors.As(err, &inner) {
+		class = Permanent // another Do has used up its attempts on it
+	}
+	return &AbortError{Err: err, Class: class, Attempts: attempt}
+}
+
+// pause returns nil when the closure may run again, after a wait, and otherwise the error to stop with.
+func (db *DB[T]) pause(ctx context.Context, attempt int, err error) error {
+	var aborted *AbortError
+	if !errors.As(err, &aborted) || aborted.Class != Retryable {
+		return err
+	}
+	if attempt >= db.o.attempts() {
+		aborted.Stop = ErrAttempts
+		return aborted
+	}
+	holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventRetried, Attempt: attempt, Err: aborted.Err})
+	timer := time.NewTimer(jitter.Full(2*time.Millisecond, 500*time.Millisecond, attempt))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		aborted.Stop = context.Cause(ctx)
+		return aborted
+	}
+}

@@ -1,0 +1,70 @@
+package tx
+
+import "context"
+
+// The statements of a savepoint. One name serves every depth, since SQL finds the innermost savepoint of a name: each
+// use sets it, and releases it before the one outside is touched again. A fixed text stays in statement caches.
+const (
+	SetSavepoint     = "savepoint holdfast"
+	BackToSavepoint  = "rollback to savepoint holdfast"
+	ReleaseSavepoint = "release savepoint holdfast"
+)
+
+// Nested runs fn inside a savepoint of t and undoes what fn did if it returns an error, panics or calls
+// runtime.Goexit; t stays usable. t may be a transaction that the caller began. Nested never runs fn again. An error
+// that only a fresh transaction can cure is kept, and [DB.Do] starts over even if the closure drops it.
+//
+// Nested returns the error of fn, or that of the savepoint statements.
+func (db *DB[T]) Nested(ctx context.Context, t T, fn func(ctx context.Context, t T) error) error {
+	if fn == nil {
+		return ErrNilFunc
+	}
+	return db.nested(ctx, t, nil, fn)
+}
+
+func (db *DB[T]) nested(ctx context.Context, t T, lead []*Stmt, fn func(context.Context, T) error) (err error) {
+	conn := db.driver.Wrap(t)
+	s := scopeFor(ctx, db.driver, t)
+	var deferred, hooks int
+	if s != nil {
+		deferred, hooks = s.mark()
+	}
+	if err := conn.Batch(ctx, append([]*Stmt{{SQL: SetSavepoint}}, lead...)...); err != nil {
+		db.doom(s, err)
+		return err
+	}
+	returned := false
+	defer func() {
+		if returned && err == nil {
+			return
+		}
+		if s != nil {
+			s.reset(deferred, hooks)
+		}
+		if db.doom(s, err) {
+			return
+		}
+		dctx, cancel := db.detach(ctx)
+		defer cancel()
+		// If this fails the transaction is aborted or its connection gone. Either way it can no longer commit.
+		_ = conn.Batch(dctx, &Stmt{SQL: BackToSavepoint}, &Stmt{SQL: ReleaseSavepoint})
+	}()
+	err = fn(ctx, t)
+	returned = true
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, ReleaseSavepoint)
+	return err
+}
+
+// doom reports whether only a fresh transaction can cure err, and makes the outermost Do begin one.
+func (db *DB[T]) doom(s *scope, err error) bool {
+	if err == nil || db.driver.Classify(err) != Retryable {
+		return false
+	}
+	if s != nil && s.doomed == nil {
+		s.doomed = err
+	}
+	return true
+}

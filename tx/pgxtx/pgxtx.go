@@ -1,0 +1,121 @@
+package pgxtx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// New returns a DB over pool. It honours the pool's DefaultQueryExecMode and batch tracer. The pool stays the caller's,
+// who closes it.
+func New(pool *pgxpool.Pool) *tx.DB[pgx.Tx] {
+	config := pool.Config().ConnConfig
+	d := &driver{pool: pool, pipe: pipe{mode: config.DefaultQueryExecMode, capacity: config.StatementCacheCapacity}}
+	d.pipe.tracer, _ = config.Tracer.(pgx.BatchTracer)
+	return tx.New(d)
+}
+
+type driver struct {
+	pool *pgxpool.Pool
+	pipe pipe
+}
+
+func (d *driver) Begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (pgx.Tx, error) {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %w", tx.ErrNotSent, err)
+	}
+	t := &ownTx{pooled: conn, conn: conn.Conn(), pipe: &d.pipe}
+	stmts := make([]*tx.Stmt, 0, 1+len(lead))
+	stmts = append(append(stmts, &tx.Stmt{SQL: beginSQL(o)}), lead...)
+	if _, err := d.pipe.run(ctx, t.conn, stmts); err != nil {
+		t.abandon(ctx)
+		return nil, err
+	}
+	return t, nil
+}
+
+func beginSQL(o tx.Options) string {
+	query := "begin"
+	if level := o.Isolation.String(); level != "" {
+		query += " isolation level " + level
+	}
+	if o.ReadOnly {
+		query += " read only"
+	}
+	return query
+}
+
+func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
+	own := t.(*ownTx)
+	if own.closed() {
+		return pgx.ErrTxClosed
+	}
+	switch own.conn.PgConn().TxStatus() {
+	case 'I':
+		own.release()
+		return tx.ErrEnded
+	case 'E':
+		own.abandon(ctx)
+		return tx.ErrTxAborted
+	}
+	commit := &tx.Stmt{SQL: "commit"}
+	stmts := make([]*tx.Stmt, 0, 1+len(tail))
+	stmts = append(append(stmts, tail...), commit)
+	tag, at, err := d.pipe.commit(ctx, own.conn, stmts)
+	own.abandon(ctx)
+	switch {
+	case err == nil && tag == "ROLLBACK":
+		return tx.ErrTxAborted
+	case err == nil || !unknown(err, at == len(tail)):
+		return err
+	}
+	return &tx.CommitUnknownError{Err: err}
+}
+
+// unknown reports whether err, of a pipeline that ends in COMMIT, leaves the outcome open. atCommit tells whether it
+// came in place of the reply to the COMMIT itself. The server works in order, so an error that it sent for an earlier
+// statement proves that COMMIT did not run.
+func unknown(err error, atCommit bool) bool {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return atCommit && tx.Classify(pgErr) == tx.Lost
+	}
+	return !pgconn.SafeToRetry(err) && !errors.Is(err, errEncode)
+}
+
+func (d *driver) Rollback(ctx context.Context, t pgx.Tx) error {
+	own := t.(*ownTx)
+	if own.closed() {
+		return pgx.ErrTxClosed
+	}
+	ended := own.conn.PgConn().TxStatus() == 'I' && !own.conn.IsClosed()
+	own.abandon(ctx)
+	if ended {
+		return tx.ErrEnded
+	}
+	return nil
+}
+
+func (d *driver) Wrap(t pgx.Tx) tx.Tx { return wrapped{t: t} }
+
+func (d *driver) Conn() tx.Conn { return poolConn{d.pool} }
+
+// Classify adds to [tx.Classify] what a statement cache can cause: the server dropped a prepared statement (DISCARD ALL)
+// or its plan became invalid (ALTER TABLE). Both end the transaction, and the next attempt prepares anew.
+func (d *driver) Classify(err error) tx.Class {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && (pgErr.Code == "26000" || pgErr.Code == "0A000" && pgErr.Routine == "RevalidateCachedQuery") {
+		return tx.Retryable
+	}
+	return tx.Classify(err)
+}

@@ -1,0 +1,168 @@
+package pgxtx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+const rollbackTimeout = 5 * time.Second
+
+// errEncode marks an error of an argument, found before anything was sent.
+var errEncode = errors.New("pgxtx: cannot encode an argument")
+
+// A pipe sends statements as one pipeline: one flush, one Sync, one round trip. It is pgx's SendBatch but for two things.
+// A statement that is new to the connection is parsed in the same round trip that runs it, so that a cold connection
+// costs no extra one. And an error does not make pgx forget its cached statements.
+type pipe struct {
+	mode     pgx.QueryExecMode
+	capacity int
+	tracer   pgx.BatchTracer
+}
+
+// run runs stmts in order and returns the index of the one that failed.
+func (p *pipe) run(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (at int, err error) {
+	_, at, err = p.commit(ctx, conn, stmts)
+	return at, err
+}
+
+// commit is run for a pipeline whose last statement is COMMIT. It returns the command tag of the last statement, since a
+// COMMIT can succeed as ROLLBACK.
+func (p *pipe) commit(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (tag string, at int, err error) {
+	ctx, done := p.trace(ctx, conn, stmts)
+	defer func() { done(at, err) }()
+	if p.mode == pgx.QueryExecModeSimpleProtocol {
+		return oneByOne(ctx, conn, stmts)
+	}
+	line := conn.PgConn().StartPipeline(ctx)
+	parsed := preparedOn(conn, p)
+	fresh := make([]bool, len(stmts))
+	for i, s := range stmts {
+		if fresh[i], err = p.send(line, conn, parsed, s); err != nil {
+			parsed.forget(stmts[:i+1], fresh)
+			_ = line.Close() // closes the connection, which holds half a pipeline
+			return "", i, fmt.Errorf("%w: %w", errEncode, err)
+		}
+	}
+	if err := line.Sync(); err != nil {
+		parsed.forget(stmts, fresh)
+		return "", 0, err
+	}
+	for i, s := range stmts {
+		if tag, err = receive(line, conn, s, fresh[i]); err != nil {
+			parsed.forget(stmts[i:], fresh[i:])
+			if stale(err) {
+				parsed.clear()
+			}
+			_ = line.Close()
+			return "", i, fenced(s, err)
+		}
+	}
+	return tag, len(stmts) - 1, line.Close()
+}
+
+// send puts s into the pipeline, and its parsing if it is new to the connection.
+func (p *pipe) send(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt) (fresh bool, err error) {
+	values, formats, err := encode(conn, s.Args)
+	if err != nil {
+		return false, err
+	}
+	var results []int16
+	if len(s.Dest) > 0 {
+		results = allBinary
+	}
+	if len(s.Args) == 0 || !parsed.enabled {
+		line.SendQueryParams(text(s), values, nil, formats, results)
+		return false, nil
+	}
+	name, known := parsed.name(s)
+	if name == "" {
+		line.SendQueryParams(text(s), values, nil, formats, results)
+		return false, nil
+	}
+	if !known {
+		line.SendPrepare(name, text(s), nil)
+	}
+	line.SendQueryPrepared(name, values, formats, results)
+	return !known, nil
+}
+
+// text returns the SQL of s. A statement that must affect a row is made to fail when it affects none, so that the server
+// does not go on to the COMMIT behind it.
+func text(s *tx.Stmt) string {
+	if s.MustAffect == nil {
+		return s.SQL
+	}
+	return "with affected as (" + s.SQL + ") select 1/count(*) from affected"
+}
+
+// fenced turns the failure that text provoked into the error that the statement names. Only the position tells: another
+// statement may divide by zero as it likes.
+func fenced(s *tx.Stmt, err error) error {
+	var pgErr *pgconn.PgError
+	if s.MustAffect != nil && errors.As(err, &pgErr) && pgErr.Code == "22012" { // division_by_zero
+		return s.MustAffect
+	}
+	return err
+}
+
+func stale(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && (pgErr.Code == "26000" || pgErr.Code == "0A000")
+}
+
+// receive reads the replies to one statement.
+func receive(line *pgconn.Pipeline, conn *pgx.Conn, s *tx.Stmt, fresh bool) (tag string, err error) {
+	if fresh {
+		if _, err := line.GetResults(); err != nil {
+			return "", err
+		}
+	}
+	result, err := line.GetResults()
+	if err != nil {
+		return "", err
+	}
+	reader, ok := result.(*pgconn.ResultReader)
+	if !ok {
+		return "", fmt.Errorf("pgxtx: the reply to %q is a %T", s.SQL, result)
+	}
+	return settle(pgx.RowsFromResultReader(conn.TypeMap(), reader), s)
+}
+
+// settle scans the first row into s and stores the count.
+func settle(rows pgx.Rows, s *tx.Stmt) (tag string, err error) {
+	found := false
+	if len(s.Dest) > 0 && rows.Next() {
+		found = true
+		err = rows.Scan(s.Dest...)
+	}
+	rows.Close()
+	if rowsErr := rows.Err(); rowsErr != nil {
+		return "", rowsErr
+	}
+	if err != nil {
+		return "", err
+	}
+	ct := rows.CommandTag()
+	return ct.String(), s.Settle(found, ct.RowsAffected())
+}
+
+// oneByOne is the pipe in simple protocol mode, which cannot pipeline.
+func oneByOne(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (tag string, at int, err error) {
+	for i, s := range stmts {
+		rows, err := conn.Query(ctx, text(s), s.Args...)
+		if err != nil {
+			return "", i, fenced(s, err)
+		}
+		if tag, err = settle(rows, s); err != nil {
+			return "", i, fenced(s, err)
+		}
+	}
+	return tag, len(stmts) - 1, nil
+}

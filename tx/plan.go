@@ -1,0 +1,60 @@
+package tx
+
+import (
+	"context"
+	"errors"
+
+	holdfast "github.com/holdfast-go/holdfast"
+)
+
+// A Plan is a transaction as a pattern runs it: [DB.Do] with statements that ride with BEGIN, and with a way to find
+// out what became of a commit whose reply was lost.
+type Plan[T any] struct {
+	// Lead returns the statements that ride with BEGIN, new ones for each attempt. Nil means none.
+	Lead func() []*Stmt
+	// Work is the closure. It may return [ErrDiscard].
+	Work func(ctx context.Context, t T) error
+	// Resolve finds out whether a commit took effect, by what the transaction left in the database. It is called, with
+	// a context that outlives the caller's by the commit timeout, only when the reply to the commit was lost. It
+	// answers NotApplied only if that transaction can no longer commit. Nil means that nobody knows.
+	Resolve func(ctx context.Context) (holdfast.Outcome, error)
+}
+
+// ErrDiscard is what [Plan.Work] returns to end a transaction that has nothing to commit. [DB.Run] then returns nil. On
+// PostgreSQL it does not make the caller wait for the rollback.
+var ErrDiscard = errors.New("tx: discard the transaction")
+
+// Run runs p as [DB.Do] runs its closure, and returns the same errors.
+func (db *DB[T]) Run(ctx context.Context, p Plan[T]) error {
+	if p.Work == nil {
+		return &AbortError{Err: ErrNilFunc}
+	}
+	if s := scopeOf(ctx); s != nil && s.driver == any(db.driver) {
+		return db.join(ctx, s.t.(T), p)
+	}
+	for attempt := 1; ; attempt++ {
+		err := db.attempt(ctx, attempt, p)
+		if err == nil {
+			return nil
+		}
+		stop := db.pause(ctx, attempt, err)
+		if stop == nil {
+			continue
+		}
+		return stop
+	}
+}
+
+// join runs p in the transaction of an outer closure, inside a savepoint. It never runs p again: what only a fresh
+// transaction can cure is left to the outermost Do.
+func (db *DB[T]) join(ctx context.Context, t T, p Plan[T]) error {
+	var lead []*Stmt
+	if p.Lead != nil {
+		lead = p.Lead()
+	}
+	err := db.nested(ctx, t, lead, p.Work)
+	if errors.Is(err, ErrDiscard) {
+		return nil
+	}
+	return err
+}

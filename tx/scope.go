@@ -1,0 +1,75 @@
+package tx
+
+import (
+	"context"
+	"errors"
+)
+
+// A scope is the state of one transaction that a DB began. It travels in the context of the closure.
+type scope struct {
+	driver   any // the Driver whose transaction this is
+	t        any // the native transaction
+	attempt  int
+	deferred []*Stmt
+	hooks    []func(context.Context)
+	doomed   error // a savepoint met an error that only a fresh transaction can cure
+}
+
+type scopeKey struct{}
+
+func scopeOf(ctx context.Context) *scope {
+	s, _ := ctx.Value(scopeKey{}).(*scope)
+	return s
+}
+
+// scopeFor returns the scope of t if a DB over driver began t and ctx is that of its closure, else nil.
+func scopeFor(ctx context.Context, driver, t any) *scope {
+	if s := scopeOf(ctx); s != nil && s.driver == driver && s.t == t {
+		return s
+	}
+	return nil
+}
+
+// mark and reset undo what a savepoint undoes: the deferred statements and the hooks that came after it.
+func (s *scope) mark() (deferred, hooks int) { return len(s.deferred), len(s.hooks) }
+
+func (s *scope) reset(deferred, hooks int) {
+	s.deferred, s.hooks = s.deferred[:deferred], s.hooks[:hooks]
+}
+
+// Attempt returns the number of the attempt that the closure is in, from 1, or 0 outside a closure of [DB.Do].
+func Attempt(ctx context.Context) int {
+	if s := scopeOf(ctx); s != nil {
+		return s.attempt
+	}
+	return 0
+}
+
+// AfterCommit calls fn once the transaction around ctx is proved to be committed. fn is not called when the
+// transaction rolls back, when the savepoint that it was registered in rolls back, or when the outcome of the commit is
+// unknown. It runs on the goroutine of [DB.Do], before Do returns, with the context that Do was called with; the order
+// is that of registration. It returns [ErrNoTransaction] if ctx is not that of a closure of Do: nothing falls back to
+// calling fn at once.
+func AfterCommit(ctx context.Context, fn func(context.Context)) error {
+	s := scopeOf(ctx)
+	if s == nil {
+		return ErrNoTransaction
+	}
+	if fn == nil {
+		return errors.New("tx: AfterCommit needs a function, got nil")
+	}
+	s.hooks = append(s.hooks, fn)
+	return nil
+}
+
+// Defer runs stmts at the end of t, with COMMIT, when [DB.Do] of this database began t and ctx is that of its closure;
+// otherwise at once. Deferred statements run in order. Statements of the closure do not see their effects, their errors
+// surface at the commit, and they are dropped when the savepoint that they were deferred in rolls back. On pgx they
+// cost no round trip.
+func (db *DB[T]) Defer(ctx context.Context, t T, stmts ...*Stmt) error {
+	if s := scopeFor(ctx, db.driver, t); s != nil {
+		s.deferred = append(s.deferred, stmts...)
+		return nil
+	}
+	return db.driver.Wrap(t).Batch(ctx, stmts...)
+}

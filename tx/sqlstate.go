@@ -1,0 +1,59 @@
+package tx
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+)
+
+// sqlState returns the SQLSTATE that err carries, as pgconn.PgError and pq.Error do, or "".
+func sqlState(err error) string {
+	var e interface{ SQLState() string }
+	if errors.As(err, &e) {
+		return e.SQLState()
+	}
+	return ""
+}
+
+// classOfState sorts a SQLSTATE. Source: https://www.postgresql.org/docs/current/errcodes-appendix.html.
+func classOfState(state string) Class {
+	switch state {
+	case "40001", "40P01": // serialization_failure, deadlock_detected
+		return Retryable
+	case "23505":
+		return Unique
+	case "23P01":
+		return Exclusion
+	case "23503":
+		return ForeignKey
+	case "23514":
+		return Check
+	case "25006": // read_only_sql_transaction
+		return ReadOnly
+	case "42P01", "42703", "3F000": // undefined_table, undefined_column, invalid_schema_name
+		return Undefined
+	case "53300", "57P03": // too_many_connections, cannot_connect_now: refused while connecting
+		return NotSent
+	case "57P01", "57P02", "40003": // admin_shutdown, crash_shutdown, statement_completion_unknown
+		return Lost
+	}
+	if len(state) == 5 && state[:2] == "08" { // connection exceptions
+		return Lost
+	}
+	return Permanent
+}
+
+// classOfConnection sorts the errors of a connection, which carry no code.
+func classOfConnection(err error) Class {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return NotSent
+	}
+	var netErr net.Error
+	if errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, driver.ErrBadConn) {
+		return Lost
+	}
+	return Permanent
+}
