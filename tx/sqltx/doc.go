@@ -1,0 +1,2 @@
+// Package sqltx adapts database/sql to the transaction contract of Holdfast.
+package sqltx

@@ -1,0 +1,79 @@
+package sqltx
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// Options set what database/sql cannot. The zero value is ready to use.
+type Options struct {
+	// BusyTimeout is how long a SQLite connection waits for a lock of another connection before a statement fails. It
+	// is set on connections whose own busy timeout is 0; one that the data source name sets is left alone. PostgreSQL
+	// does not use it. Default: 5 s.
+	BusyTimeout time.Duration
+}
+
+// New returns a DB over db, whose driver speaks dialect: [tx.PostgreSQL] or [tx.SQLite]. Nil options are the defaults.
+// The pool stays the caller's, who closes it.
+func New(db *sql.DB, dialect *tx.Dialect, o *Options) *tx.DB[*sql.Tx] {
+	d := &driver{db: db, dialect: dialect, busyTimeout: 5 * time.Second}
+	if o != nil && o.BusyTimeout > 0 {
+		d.busyTimeout = o.BusyTimeout
+	}
+	return tx.New(d)
+}
+
+type driver struct {
+	db          *sql.DB
+	dialect     *tx.Dialect
+	busyTimeout time.Duration
+	sessions    sync.Map // *sql.Tx to *session: the transactions that are open
+	texts       sync.Map // string to string: statements with the dialect's own placeholders
+}
+
+func (d *driver) sqlite() bool { return d.dialect == tx.SQLite }
+
+func (d *driver) Wrap(t *sql.Tx) tx.Tx { return wrapped{d: d, t: t} }
+
+func (d *driver) Conn() tx.Conn { return poolConn{d} }
+
+func (d *driver) Classify(err error) tx.Class { return tx.Classify(err) }
+
+// rebind rewrites the placeholders of query once and remembers it: patterns run a few fixed statements.
+func (d *driver) rebind(query string) string {
+	if !d.sqlite() {
+		return query
+	}
+	if text, ok := d.texts.Load(query); ok {
+		return text.(string)
+	}
+	text := d.dialect.Rebind(query)
+	d.texts.Store(query, text)
+	return text
+}
+
+// acquire takes a connection of the pool. On SQLite it makes sure that the connection waits for locks.
+func (d *driver) acquire(ctx context.Context) (*sql.Conn, error) {
+	conn, err := d.db.Conn(ctx)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case tx.Classify(err) == tx.Retryable:
+		return nil, err
+	default:
+		return nil, fmt.Errorf("%w: %w", tx.ErrNotSent, err)
+	}
+	if d.sqlite() {
+		if err := setBusyTimeout(ctx, conn, d.busyTimeout); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
+}

@@ -1,0 +1,110 @@
+package sqltx
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// wrapped is what patterns see of a *sql.Tx, ours or anybody's.
+type wrapped struct {
+	d *driver
+	t *sql.Tx
+}
+
+func (w wrapped) Dialect() *tx.Dialect { return w.d.dialect }
+
+func (w wrapped) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	result, err := w.t.ExecContext(ctx, w.d.rebind(query), args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (w wrapped) Query(ctx context.Context, query string, args ...any) (tx.Rows, error) {
+	r, err := w.t.QueryContext(ctx, w.d.rebind(query), args...)
+	if err != nil {
+		return nil, err
+	}
+	return rows{Rows: r}, nil
+}
+
+func (w wrapped) QueryRow(ctx context.Context, query string, args ...any) tx.Row {
+	return row{w.t.QueryRowContext(ctx, w.d.rebind(query), args...)}
+}
+
+// Batch runs one statement after the other: database/sql cannot pipeline.
+func (w wrapped) Batch(ctx context.Context, stmts ...*tx.Stmt) error {
+	for _, s := range stmts {
+		if err := w.run(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w wrapped) run(ctx context.Context, s *tx.Stmt) error {
+	if len(s.Dest) == 0 && s.MustAffect == nil {
+		n, err := w.Exec(ctx, s.SQL, s.Args...)
+		if err != nil {
+			return err
+		}
+		return s.Settle(false, n)
+	}
+	found, n, err := w.first(ctx, s)
+	if err != nil {
+		return err
+	}
+	if n == 0 && s.MustAffect != nil && w.d.sqlite() {
+		// Without a RETURNING clause there is nothing to count.
+		if err := w.t.QueryRowContext(ctx, "select changes()").Scan(&n); err != nil {
+			return err
+		}
+	}
+	return s.Settle(found, n)
+}
+
+// first scans the first row of s and counts the rows.
+func (w wrapped) first(ctx context.Context, s *tx.Stmt) (found bool, n int64, err error) {
+	r, err := w.t.QueryContext(ctx, w.d.rebind(s.SQL), s.Args...)
+	if err != nil {
+		return false, 0, err
+	}
+	defer r.Close()
+	for r.Next() {
+		n++
+		if n == 1 && len(s.Dest) > 0 {
+			if err := r.Scan(s.Dest...); err != nil {
+				return false, 0, err
+			}
+			found = true
+		}
+	}
+	return found, n, r.Err()
+}
+
+// rows are the rows of a query, and the connection to give back with them if the query ran outside a transaction.
+type rows struct {
+	*sql.Rows
+	conn *sql.Conn
+}
+
+func (r rows) Close() {
+	_ = r.Rows.Close()
+	if r.conn != nil {
+		_ = r.conn.Close()
+	}
+}
+
+type row struct{ *sql.Row }
+
+func (r row) Scan(dest ...any) error {
+	err := r.Row.Scan(dest...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return tx.ErrNoRows
+	}
+	return err
+}
