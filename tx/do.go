@@ -82,7 +82,9 @@ func (db *DB[T]) work(ctx context.Context, s *scope, t T, fn func(context.Contex
 			go db.rollback(ctx, t)
 			return
 		}
-		if rerr := db.rollback(ctx, t); errors.Is(rerr, ErrEnded) {
+		rerr := db.rollback(ctx, t)
+		explained := errors.Is(rerr, ErrTxAborted) && endsTransaction(err)
+		if errors.Is(rerr, ErrEnded) && !explained {
 			ended = &EndedError{Err: err}
 		}
 	}()

@@ -1,6 +1,8 @@
 package tx
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"strings"
 )
@@ -10,13 +12,17 @@ const (
 	sqliteGeneric    = 1
 	sqliteBusy       = 5
 	sqliteLocked     = 6
+	sqliteNoMemory   = 7
 	sqliteReadOnly   = 8
+	sqliteInterrupt  = 9
 	sqliteIOError    = 10
+	sqliteFull       = 13
 	sqliteConstraint = 19
 
 	sqliteConstraintCheck      = sqliteConstraint | 1<<8
 	sqliteConstraintForeignKey = sqliteConstraint | 3<<8
 	sqliteConstraintPrimaryKey = sqliteConstraint | 6<<8
+	sqliteConstraintTrigger    = sqliteConstraint | 7<<8
 	sqliteConstraintUnique     = sqliteConstraint | 8<<8
 	sqliteConstraintRowID      = sqliteConstraint | 10<<8
 )
@@ -47,6 +53,24 @@ func classOfSQLite(code int, message string) Class {
 		}
 	}
 	return Permanent
+}
+
+// endsTransaction reports whether err is one of those after which SQLite may have rolled the whole transaction back by
+// itself: see https://www.sqlite.org/lang_transaction.html. A context that ends interrupts the statement, and a trigger
+// can say RAISE(ROLLBACK). A closure that returns such an error did nothing after it.
+func endsTransaction(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	code, _, ok := sqliteError(err)
+	if !ok {
+		return false
+	}
+	switch code & 0xff {
+	case sqliteBusy, sqliteNoMemory, sqliteInterrupt, sqliteIOError, sqliteFull:
+		return true
+	}
+	return code == sqliteConstraintTrigger
 }
 
 // sqliteError finds an error of a SQLite driver in the chain of err: of modernc.org/sqlite, which has a method Code, or

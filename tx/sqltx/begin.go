@@ -3,6 +3,7 @@ package sqltx
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -11,23 +12,22 @@ import (
 type session struct {
 	conn *sql.Conn
 	// cancel ends the context that the transaction began with. database/sql would roll back behind the closure's back
-	// when it ends, so it is called only once the transaction is over.
+	// when that context ends, so cancel is called only once the transaction is over, or to make a driver give up on it.
 	cancel context.CancelFunc
 	// queryOnly is set if the connection was made read-only, which outlives the transaction.
 	queryOnly bool
 }
 
+// Begin takes a connection of its own first, so that ctx bounds the wait for the pool.
 func (d *driver) Begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (*sql.Tx, error) {
-	conn, err := d.acquire(ctx)
+	t, err := d.begin(ctx, o)
+	// After a restart of the server every idle connection of the pool is dead, and each is found out by its BEGIN.
+	for stale := d.db.Stats().OpenConnections; err != nil && stale > 0 && d.dead(err); stale-- {
+		t, err = d.begin(ctx, o)
+	}
 	if err != nil {
 		return nil, err
 	}
-	s := &session{conn: conn}
-	t, err := d.begin(ctx, s, o)
-	if err != nil {
-		return nil, err
-	}
-	d.sessions.Store(t, s)
 	if err := d.Wrap(t).Batch(ctx, lead...); err != nil {
 		_ = d.Rollback(context.WithoutCancel(ctx), t)
 		return nil, err
@@ -35,42 +35,68 @@ func (d *driver) Begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (*sql
 	return t, nil
 }
 
-// begin begins a transaction that ctx can cancel only while it begins. If it fails the connection has been given back.
-func (d *driver) begin(ctx context.Context, s *session, o tx.Options) (*sql.Tx, error) {
+func (d *driver) dead(err error) bool { return !d.sqlite() && tx.Classify(err) == tx.Lost }
+
+func (d *driver) begin(ctx context.Context, o tx.Options) (*sql.Tx, error) {
+	conn, err := d.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{conn: conn}
+	t, err := d.beginOn(ctx, s, o)
+	if err != nil {
+		var ended error
+		if t != nil {
+			ended = t.Rollback()
+		}
+		d.release(context.WithoutCancel(ctx), s, ended)
+		return nil, err
+	}
+	d.sessions.Store(t, s)
+	return t, nil
+}
+
+// beginOn begins a transaction that ctx can cancel only while it begins. It may return one with an error.
+func (d *driver) beginOn(ctx context.Context, s *session, o tx.Options) (*sql.Tx, error) {
 	detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
 	stop := context.AfterFunc(ctx, cancel)
 	t, err := s.conn.BeginTx(detached, d.beginOptions(o))
 	if err == nil && d.sqlite() {
-		err = beginSQLite(ctx, s, t, o.ReadOnly)
+		err = d.beginSQLite(ctx, s, t, o.ReadOnly)
 	}
-	if !stop() && ctx.Err() != nil {
+	if !stop() { // ctx has ended and taken the transaction along
 		err = context.Cause(ctx)
 	}
-	if err != nil {
-		d.giveUp(ctx, s, t)
-		return nil, err
-	}
-	return t, nil
+	return t, err
 }
 
 func (d *driver) beginOptions(o tx.Options) *sql.TxOptions {
 	if d.sqlite() {
 		return nil // drivers differ in what they make of options; beginSQLite sets what it needs
 	}
-	levels := map[tx.Isolation]sql.IsolationLevel{
-		tx.ReadCommitted:  sql.LevelReadCommitted,
-		tx.RepeatableRead: sql.LevelRepeatableRead,
-		tx.Serializable:   sql.LevelSerializable,
+	level := sql.LevelDefault
+	switch o.Isolation {
+	case tx.ReadCommitted:
+		level = sql.LevelReadCommitted
+	case tx.RepeatableRead:
+		level = sql.LevelRepeatableRead
+	case tx.Serializable:
+		level = sql.LevelSerializable
 	}
-	return &sql.TxOptions{Isolation: levels[o.Isolation], ReadOnly: o.ReadOnly}
+	return &sql.TxOptions{Isolation: level, ReadOnly: o.ReadOnly}
 }
 
-// giveUp ends a transaction that did not begin well. t is nil if it did not begin at all.
-func (d *driver) giveUp(ctx context.Context, s *session, t *sql.Tx) {
-	var err error
-	if t != nil {
-		err = t.Rollback()
+// acquire takes a connection of the pool.
+func (d *driver) acquire(ctx context.Context) (*sql.Conn, error) {
+	conn, err := d.db.Conn(ctx)
+	switch {
+	case err == nil:
+		return conn, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case tx.Classify(err) == tx.Retryable: // SQLite drivers run pragmas of the data source name
+		return nil, err
 	}
-	d.release(context.WithoutCancel(ctx), s, err)
+	return nil, fmt.Errorf("%w: %w", tx.ErrNotSent, err)
 }

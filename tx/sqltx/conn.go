@@ -6,58 +6,59 @@ import (
 	"github.com/holdfast-go/holdfast/tx"
 )
 
-// poolConn runs statements outside a transaction, each on a connection of the pool.
+// poolConn runs statements outside a transaction, each on some connection of the pool.
 type poolConn struct{ d *driver }
 
 func (c poolConn) Dialect() *tx.Dialect { return c.d.dialect }
 
-func (c poolConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+// open returns what to run a statement on. SQLite needs a connection that waits for locks; elsewhere database/sql picks
+// one, and another when that turns out to be dead.
+func (c poolConn) open(ctx context.Context) (q querier, done func(), err error) {
+	if !c.d.sqlite() {
+		return c.d.db, func() {}, nil
+	}
 	conn, err := c.d.acquire(ctx)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	defer conn.Close()
-	result, err := conn.ExecContext(ctx, c.d.rebind(query), args...)
+	done = func() { _ = conn.Close() }
+	timeout, err := c.d.busy(ctx, conn)
+	if err == nil {
+		_, err = conn.ExecContext(ctx, setBusy(timeout))
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return conn, done, nil
+}
+
+func (c poolConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	q, done, err := c.open(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	defer done()
+	return exec(ctx, q, c.d.rebind(query), args)
 }
 
 func (c poolConn) Query(ctx context.Context, query string, args ...any) (tx.Rows, error) {
-	conn, err := c.d.acquire(ctx)
+	q, done, err := c.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := conn.QueryContext(ctx, c.d.rebind(query), args...)
+	r, err := q.QueryContext(ctx, c.d.rebind(query), args...)
 	if err != nil {
-		_ = conn.Close()
+		done()
 		return nil, err
 	}
-	return rows{Rows: r, conn: conn}, nil
+	return rows{Rows: r, done: done}, nil
 }
 
 func (c poolConn) QueryRow(ctx context.Context, query string, args ...any) tx.Row {
-	r, err := c.Query(ctx, query, args...)
-	return firstRow{rows: r, err: err}
-}
-
-// firstRow is the first of rows that hold a connection of their own until it is scanned.
-type firstRow struct {
-	rows tx.Rows
-	err  error
-}
-
-func (r firstRow) Scan(dest ...any) error {
-	if r.err != nil {
-		return r.err
+	q, done, err := c.open(ctx)
+	if err != nil {
+		return failedRow{err}
 	}
-	defer r.rows.Close()
-	if !r.rows.Next() {
-		if err := r.rows.Err(); err != nil {
-			return err
-		}
-		return tx.ErrNoRows
-	}
-	return r.rows.Scan(dest...)
+	return row{Row: q.QueryRowContext(ctx, c.d.rebind(query), args...), done: done}
 }

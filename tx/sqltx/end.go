@@ -9,54 +9,21 @@ import (
 	"github.com/holdfast-go/holdfast/tx"
 )
 
+// Commit pays a round trip for each statement of tail: database/sql cannot pipeline.
 func (d *driver) Commit(ctx context.Context, t *sql.Tx, tail []*tx.Stmt) error {
 	s, ok := d.take(t)
 	if !ok {
 		return tx.ErrEnded
 	}
-	if len(tail) > 0 {
-		err := d.stillOpen(ctx, t)
-		if err == nil {
-			err = d.Wrap(t).Batch(ctx, tail...)
-		}
-		if err != nil {
-			d.release(ctx, s, t.Rollback())
-			return err
-		}
-	}
-	err := t.Commit()
-	d.release(ctx, s, err)
-	return d.commitError(err)
-}
-
-// commitError tells what an error of COMMIT proves.
-func (d *driver) commitError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, sql.ErrTxDone):
-		return tx.ErrEnded
-	case committedAsRollback(err):
-		return tx.ErrTxAborted
-	case noTransaction(err):
-		return &tx.EndedError{Err: tx.ErrTxAborted}
-	}
-	if answered(err) {
+	if err := d.stillOpen(ctx, s, t, len(tail) > 0); err != nil {
+		d.end(ctx, s, t.Rollback)
 		return err
 	}
-	return &tx.CommitUnknownError{Err: err}
-}
-
-// answered reports whether err proves that the transaction was not committed: the database refused the COMMIT, or the
-// COMMIT was not sent.
-func answered(err error) bool {
-	switch tx.Classify(err) {
-	case tx.Lost:
-		return false
-	case tx.Permanent:
-		return hasCode(err)
+	if err := d.Wrap(t).Batch(ctx, tail...); err != nil {
+		d.end(ctx, s, t.Rollback)
+		return tailError(err)
 	}
-	return true
+	return d.commitError(d.end(ctx, s, t.Commit))
 }
 
 func (d *driver) Rollback(ctx context.Context, t *sql.Tx) error {
@@ -64,13 +31,13 @@ func (d *driver) Rollback(ctx context.Context, t *sql.Tx) error {
 	if !ok {
 		return tx.ErrEnded
 	}
-	err := t.Rollback()
-	d.release(ctx, s, err)
-	if errors.Is(err, sql.ErrTxDone) {
+	ended := !d.sqlite() && txStatus(s.conn) == 'I'
+	err := d.end(ctx, s, t.Rollback)
+	switch {
+	case ended, errors.Is(err, sql.ErrTxDone), endedBefore(err):
 		return tx.ErrEnded
-	}
-	if noTransaction(err) {
-		return nil
+	case noTransaction(err):
+		return errEndedByEngine
 	}
 	return err
 }
@@ -84,25 +51,39 @@ func (d *driver) take(t *sql.Tx) (*session, bool) {
 	return s.(*session), true
 }
 
-// release gives the connection of a transaction that was ended with err back to the pool, or to the grave if the
-// transaction may still be open on it.
-func (d *driver) release(ctx context.Context, s *session, err error) {
-	clean := err == nil || errors.Is(err, sql.ErrTxDone) || noTransaction(err)
+// end ends a transaction by how, gives its connection back, and returns the error of how. It does not wait for a server
+// any longer than ctx allows: when the context of its BEGIN ends pgx gives up, while lib/pq waits as long as TCP does.
+func (d *driver) end(ctx context.Context, s *session, how func() error) error {
 	if d.sqlite() {
-		if !clean {
-			_, err = s.conn.ExecContext(ctx, "rollback")
-			clean = err == nil || noTransaction(err)
-		}
-		if s.queryOnly {
-			_, err = s.conn.ExecContext(ctx, "pragma query_only = off")
-			clean = clean && err == nil
-		}
+		err := how()
+		d.release(ctx, s, err)
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := how()
+		d.release(ctx, s, err)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		s.cancel()
+		return context.Cause(ctx)
+	}
+}
+
+// release gives the connection of a transaction that was ended with err back to the pool, or discards it if something of
+// the transaction may be left on it.
+func (d *driver) release(ctx context.Context, s *session, err error) {
+	clean := err == nil || errors.Is(err, sql.ErrTxDone) || refused(err)
+	if d.sqlite() {
+		clean = cleanSQLite(ctx, s, err == nil)
 	}
 	if !clean {
 		_ = s.conn.Raw(func(any) error { return sqldriver.ErrBadConn })
 	}
 	_ = s.conn.Close()
-	if s.cancel != nil {
-		s.cancel()
-	}
+	s.cancel()
 }

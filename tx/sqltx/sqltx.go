@@ -1,10 +1,9 @@
 package sqltx
 
 import (
-	"context"
 	"database/sql"
-	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/tx"
@@ -34,6 +33,7 @@ type driver struct {
 	busyTimeout time.Duration
 	sessions    sync.Map // *sql.Tx to *session: the transactions that are open
 	texts       sync.Map // string to string: statements with the dialect's own placeholders
+	textCount   atomic.Int64
 }
 
 func (d *driver) sqlite() bool { return d.dialect == tx.SQLite }
@@ -44,7 +44,10 @@ func (d *driver) Conn() tx.Conn { return poolConn{d} }
 
 func (d *driver) Classify(err error) tx.Class { return tx.Classify(err) }
 
-// rebind rewrites the placeholders of query once and remembers it: patterns run a few fixed statements.
+const maxTexts = 1000
+
+// rebind rewrites the placeholders of query, once for each text: patterns run a few fixed ones. The bound is for callers
+// that build theirs.
 func (d *driver) rebind(query string) string {
 	if !d.sqlite() {
 		return query
@@ -53,27 +56,10 @@ func (d *driver) rebind(query string) string {
 		return text.(string)
 	}
 	text := d.dialect.Rebind(query)
-	d.texts.Store(query, text)
-	return text
-}
-
-// acquire takes a connection of the pool. On SQLite it makes sure that the connection waits for locks.
-func (d *driver) acquire(ctx context.Context) (*sql.Conn, error) {
-	conn, err := d.db.Conn(ctx)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case tx.Classify(err) == tx.Retryable:
-		return nil, err
-	default:
-		return nil, fmt.Errorf("%w: %w", tx.ErrNotSent, err)
-	}
-	if d.sqlite() {
-		if err := setBusyTimeout(ctx, conn, d.busyTimeout); err != nil {
-			_ = conn.Close()
-			return nil, err
+	if d.textCount.Load() < maxTexts {
+		if _, known := d.texts.LoadOrStore(query, text); !known {
+			d.textCount.Add(1)
 		}
 	}
-	return conn, nil
+	return text
 }

@@ -3,7 +3,6 @@ package sqltx
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -17,11 +16,7 @@ type wrapped struct {
 func (w wrapped) Dialect() *tx.Dialect { return w.d.dialect }
 
 func (w wrapped) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	result, err := w.t.ExecContext(ctx, w.d.rebind(query), args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	return exec(ctx, w.t, w.d.rebind(query), args)
 }
 
 func (w wrapped) Query(ctx context.Context, query string, args ...any) (tx.Rows, error) {
@@ -33,7 +28,7 @@ func (w wrapped) Query(ctx context.Context, query string, args ...any) (tx.Rows,
 }
 
 func (w wrapped) QueryRow(ctx context.Context, query string, args ...any) tx.Row {
-	return row{w.t.QueryRowContext(ctx, w.d.rebind(query), args...)}
+	return row{Row: w.t.QueryRowContext(ctx, w.d.rebind(query), args...)}
 }
 
 // Batch runs one statement after the other: database/sql cannot pipeline.
@@ -54,12 +49,13 @@ func (w wrapped) run(ctx context.Context, s *tx.Stmt) error {
 		}
 		return s.Settle(false, n)
 	}
-	found, n, err := w.first(ctx, s)
+	// Drivers for SQLite count the rows of a RETURNING clause only if somebody reads them, so they are read here.
+	found, n, err := w.read(ctx, s)
 	if err != nil {
 		return err
 	}
 	if n == 0 && s.MustAffect != nil && w.d.sqlite() {
-		// Without a RETURNING clause there is nothing to count.
+		// There may be no RETURNING clause.
 		if err := w.t.QueryRowContext(ctx, "select changes()").Scan(&n); err != nil {
 			return err
 		}
@@ -67,8 +63,8 @@ func (w wrapped) run(ctx context.Context, s *tx.Stmt) error {
 	return s.Settle(found, n)
 }
 
-// first scans the first row of s and counts the rows.
-func (w wrapped) first(ctx context.Context, s *tx.Stmt) (found bool, n int64, err error) {
+// read scans the first row of s and counts them all.
+func (w wrapped) read(ctx context.Context, s *tx.Stmt) (found bool, n int64, err error) {
 	r, err := w.t.QueryContext(ctx, w.d.rebind(s.SQL), s.Args...)
 	if err != nil {
 		return false, 0, err
@@ -86,25 +82,10 @@ func (w wrapped) first(ctx context.Context, s *tx.Stmt) (found bool, n int64, er
 	return found, n, r.Err()
 }
 
-// rows are the rows of a query, and the connection to give back with them if the query ran outside a transaction.
-type rows struct {
-	*sql.Rows
-	conn *sql.Conn
-}
-
-func (r rows) Close() {
-	_ = r.Rows.Close()
-	if r.conn != nil {
-		_ = r.conn.Close()
+func exec(ctx context.Context, q querier, query string, args []any) (int64, error) {
+	result, err := q.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
 	}
-}
-
-type row struct{ *sql.Row }
-
-func (r row) Scan(dest ...any) error {
-	err := r.Row.Scan(dest...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return tx.ErrNoRows
-	}
-	return err
+	return result.RowsAffected()
 }

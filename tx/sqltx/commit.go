@@ -1,0 +1,57 @@
+package sqltx
+
+import (
+	"database/sql"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// errEndedByEngine says that an error ended the transaction. What the closure did after that error was committed at once.
+var errEndedByEngine = &tx.EndedError{Err: tx.ErrTxAborted}
+
+// commitError tells what the error of a COMMIT proves.
+func (d *driver) commitError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrTxDone), endedBefore(err):
+		return tx.ErrEnded
+	case rolledBack(err):
+		return tx.ErrTxAborted
+	case noTransaction(err):
+		return errEndedByEngine
+	case refused(err), d.sqlite() && tx.Classify(err) != tx.Lost:
+		return err
+	}
+	return &tx.CommitUnknownError{Err: err}
+}
+
+// refused reports whether err proves that the transaction was not committed and its connection is sound: the server
+// answered the COMMIT with an error, or it was not sent.
+func refused(err error) bool {
+	switch class := tx.Classify(err); class {
+	case tx.Lost:
+		return false
+	case tx.Permanent:
+		return sqlState(err) != "" || rolledBack(err)
+	default:
+		return true
+	}
+}
+
+// tailError names the error of a statement before COMMIT in a PostgreSQL transaction that had failed already.
+func tailError(err error) error {
+	if sqlState(err) == "25P02" { // in_failed_sql_transaction
+		return tx.ErrTxAborted
+	}
+	return err
+}
+
+func sqlState(err error) string {
+	var e interface{ SQLState() string }
+	if errors.As(err, &e) {
+		return e.SQLState()
+	}
+	return ""
+}
