@@ -73,3 +73,23 @@ func (db *DB[T]) Defer(ctx context.Context, t T, stmts ...*Stmt) error {
 	}
 	return db.driver.Wrap(t).Batch(ctx, stmts...)
 }
+
+// Current returns the transaction of the closure that ctx belongs to, if a DB on the same pool began it. A pattern that
+// is asked to begin a transaction of its own inside such a closure joins that one instead.
+func (db *DB[T]) Current(ctx context.Context) (t T, ok bool) {
+	if s := scopeOf(ctx); s != nil && s.driver == any(db.driver) {
+		return s.t.(T), true
+	}
+	return t, false
+}
+
+// Mark returns a function that drops what has been deferred and hooked in t since. It is for a pattern that returns to a
+// savepoint of its own.
+func (db *DB[T]) Mark(ctx context.Context, t T) (drop func()) {
+	s := scopeFor(ctx, db.driver, t)
+	if s == nil {
+		return func() {}
+	}
+	deferred, hooks := s.mark()
+	return func() { s.reset(deferred, hooks) }
+}

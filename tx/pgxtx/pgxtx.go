@@ -65,8 +65,10 @@ func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 		own.release()
 		return tx.ErrEnded
 	case 'E':
-		own.abandon(ctx)
-		return tx.ErrTxAborted
+		if len(tail) == 0 { // a tail may begin by returning to a savepoint, which cures the transaction
+			own.abandon(ctx)
+			return tx.ErrTxAborted
+		}
 	}
 	commit := &tx.Stmt{SQL: "commit"}
 	stmts := make([]*tx.Stmt, 0, 1+len(tail))
@@ -74,12 +76,18 @@ func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 	tag, at, err := d.pipe.commit(ctx, own.conn, stmts)
 	own.abandon(ctx)
 	switch {
-	case err == nil && tag == "ROLLBACK":
+	case err == nil && tag == "ROLLBACK", aborted(err):
 		return tx.ErrTxAborted
 	case err == nil || !unknown(err, at == len(tail)):
 		return err
 	}
 	return &tx.CommitUnknownError{Err: err}
+}
+
+// aborted reports whether the server refused a statement because an earlier one had failed.
+func aborted(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "25P02" // in_failed_sql_transaction
 }
 
 // unknown reports whether err, of a pipeline that ends in COMMIT, leaves the outcome open. atCommit tells whether it

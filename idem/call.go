@@ -1,0 +1,111 @@
+package idem
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// An entry is an answer: body is what the caller gets, stored is what is kept of it.
+type entry struct {
+	state  int
+	codec  int
+	status int
+	body   []byte
+	stored []byte
+}
+
+// row is what a lookup finds.
+type row struct {
+	entry
+	fp      []byte
+	nonce   int64
+	expired bool
+}
+
+func (r *row) dest() []any {
+	return []any{&r.state, &r.fp, &r.nonce, &r.codec, &r.status, &r.body, &r.expired}
+}
+
+// A verdict is what a claim came to.
+type verdict int
+
+const (
+	claimed  verdict = iota // the key is ours: do the work
+	answered                // it is done: answer with what is stored
+	busy                    // somebody else is at it
+	refused                 // the key may not be used: see the error
+)
+
+// A call is one call of Do or DoTx.
+type call struct {
+	key     Key
+	digest  digest
+	nonce   int64
+	attempt int
+	started time.Time
+	locked  bool
+	row     row
+}
+
+func newCall(key Key) *call {
+	return &call{
+		key:     key,
+		digest:  key.digest(),
+		nonce:   rand.Int64(),
+		started: time.Now(),
+	}
+}
+
+// claim returns the statements that take the key or find out why not. They run in one round trip, with BEGIN in a
+// transaction of ours.
+func (k *Keys[T]) claim(c *call) []*tx.Stmt {
+	c.locked, c.row = true, row{}
+	fp, ttl := c.key.Fingerprint.bytes(), k.o.TTL.Microseconds()
+	lookup := &tx.Stmt{SQL: k.sql.lookup, Args: []any{c.digest[:]}, Dest: c.row.dest()}
+	if k.sql.lock == "" {
+		insert := &tx.Stmt{SQL: k.sql.claim, Args: []any{c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}}
+		return []*tx.Stmt{insert, lookup}
+	}
+	number := c.digest.lock(k.table.Schema + "." + k.table.Name)
+	lookup.SQL = k.sql.claim
+	lookup.Args = []any{number, c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}
+	return []*tx.Stmt{{SQL: k.sql.lock, Args: []any{number}, Dest: []any{&c.locked}}, lookup}
+}
+
+// judge reads the verdict off what the claim found. A mismatch comes first wherever a fingerprint is visible.
+func (k *Keys[T]) judge(c *call) (verdict, error) {
+	own := c.row.state == stateRunning && c.row.nonce == c.nonce
+	switch {
+	case c.row.state == 0 && !c.locked:
+		return busy, nil
+	case c.row.state == 0 || own:
+		return claimed, nil
+	case !c.key.Fingerprint.matches(c.row.fp):
+		return refused, &MismatchError{Scope: c.key.Scope, Name: c.key.Name}
+	case c.row.state == stateRunning:
+		return busy, nil
+	case c.row.expired:
+		return refused, ErrKeyExpired
+	}
+	return answered, nil
+}
+
+// complete returns the statement that stores the answer.
+func (k *Keys[T]) complete(c *call, e entry) *tx.Stmt {
+	return &tx.Stmt{
+		SQL: k.sql.complete,
+		Args: []any{
+			c.digest[:], c.key.Scope, c.key.Name, e.state, c.key.Fingerprint.bytes(), c.nonce, e.codec, e.status, e.stored,
+			k.o.TTL.Microseconds(),
+		},
+	}
+}
+
+// lookup reads the row of c outside a transaction.
+func (k *Keys[T]) lookup(ctx context.Context, c *call) error {
+	c.locked, c.row = false, row{}
+	return k.db.Conn().QueryRow(ctx, k.sql.lookup, c.digest[:]).Scan(c.row.dest()...)
+}

@@ -1,0 +1,93 @@
+package idem
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	holdfast "github.com/holdfast-go/holdfast"
+)
+
+// A Failure is a business failure that is an answer: the card is declined, the stock is gone. The closure returns one,
+// or [Terminal] of an error, to have it stored and replayed while its own writes are undone. A repetition gets an equal
+// Failure without running again. It matches [ErrFailed].
+type Failure struct {
+	// Status is the HTTP status to answer with, and decides whether the failure is an answer: see [Failure.Stored]. 0
+	// means that the failure has none, and is stored.
+	Status int
+	// Message is the text of the error.
+	Message string
+	// Body is what to answer, replayed byte for byte. It may be nil.
+	Body []byte
+
+	cause error
+}
+
+// Terminal marks err as final: trying again with the same request cannot succeed. The first caller's error wraps err;
+// a replayed one has its text. Terminal(nil) is nil.
+func Terminal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Failure{Message: err.Error(), cause: err}
+}
+
+func (f *Failure) Error() string {
+	switch {
+	case f.Message != "":
+		return f.Message
+	case f.Status != 0:
+		return fmt.Sprintf("%v: status %d", ErrFailed, f.Status)
+	}
+	return ErrFailed.Error()
+}
+
+// Unwrap returns the error given to [Terminal], on the call that ran the operation.
+func (f *Failure) Unwrap() error { return f.cause }
+
+// Is matches ErrFailed.
+func (f *Failure) Is(target error) bool { return target == ErrFailed }
+
+// Outcome returns NotApplied: the writes of a failed operation are undone, unless Options.KeepFailedWrites says
+// otherwise.
+func (f *Failure) Outcome() holdfast.Outcome { return holdfast.NotApplied }
+
+// Stored reports whether the failure is an answer to keep: one without a status, or with a status below 500 that another
+// attempt cannot change. 408, 409, 421, 423, 425 and 429 ask for another attempt, and 5xx is the server's own trouble:
+// the transaction rolls back and the key is free again.
+func (f *Failure) Stored() bool {
+	switch f.Status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusMisdirectedRequest, http.StatusLocked,
+		http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return f.Status < http.StatusInternalServerError
+}
+
+// asFailure returns the failure that err is, if it is one to store.
+func asFailure(err error) (*Failure, bool) {
+	var f *Failure
+	if errors.As(err, &f) && f.Stored() {
+		return f, true
+	}
+	return nil, false
+}
+
+// storedFailure is the JSON form of a failure in the database.
+type storedFailure struct {
+	Message string `json:"message"`
+	Body    []byte `json:"body,omitempty"`
+}
+
+func (f *Failure) encode() ([]byte, error) {
+	return json.Marshal(storedFailure{Message: f.Message, Body: f.Body})
+}
+
+func decodeFailure(status int, text []byte) (*Failure, error) {
+	var s storedFailure
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fmt.Errorf("%w: stored failure: %w", ErrResult, err)
+	}
+	return &Failure{Status: status, Message: s.Message, Body: s.Body}, nil
+}

@@ -1,0 +1,79 @@
+package idem
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxPart bounds each part of a key, in bytes. Hash what is longer, or use [Derive].
+const maxPart = 255
+
+// A Key names one logical operation. Two calls with equal keys are the same operation, whatever else they carry.
+type Key struct {
+	// Scope is whose key it is: the tenant, account or caller, as your own authentication tells it, never as the
+	// request claims. Nobody reads another scope's answers, whatever value they guess. Required.
+	Scope string
+	// Name is the operation, such as "charge" or "POST /payments". Required.
+	Name string
+	// Value is what the caller chose, such as the Idempotency-Key header, or a business key, such as the ID of a
+	// provider's event. Required.
+	Value string
+	// Fingerprint, if it is set, tells whether a repeated key comes with the same request. See [FingerprintOf].
+	Fingerprint Fingerprint
+}
+
+// digest is what the key is stored under: fixed in width, without a separator that a part could contain, and without the
+// value, which can be a secret.
+type digest [sha256.Size]byte
+
+func (k Key) digest() digest {
+	h := sha256.New()
+	var size [8]byte
+	for _, part := range []string{k.Scope, k.Name, k.Value} {
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		h.Write(size[:])
+		h.Write([]byte(part))
+	}
+	var d digest
+	h.Sum(d[:0])
+	return d
+}
+
+// short is the digest for events and logs.
+func (d digest) short() string { return hex.EncodeToString(d[:8]) }
+
+// lock is the number of the advisory lock of the key in a table. Two keys that share one, which is a matter of 2^-64,
+// refuse each other while they run, and no more.
+func (d digest) lock(table string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(table))
+	return int64(h.Sum64() ^ binary.BigEndian.Uint64(d[:])) //nolint:gosec // the bits are all that matters
+}
+
+func (k Key) validate() error {
+	for _, part := range []struct{ name, text string }{{"Scope", k.Scope}, {"Name", k.Name}, {"Value", k.Value}} {
+		if err := validatePart(part.name, part.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validatePart(name, text string) error {
+	switch {
+	case text == "":
+		return &KeyError{Part: name, Reason: "is empty"}
+	case len(text) > maxPart:
+		return &KeyError{Part: name, Reason: fmt.Sprintf("has %d bytes, at most %d are allowed: hash it or use Derive", len(text), maxPart)}
+	case !utf8.ValidString(text):
+		return &KeyError{Part: name, Reason: "is not valid UTF-8: encode it, for example in hex"}
+	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return &KeyError{Part: name, Reason: "contains a control character"}
+	}
+	return nil
+}

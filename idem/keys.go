@@ -1,0 +1,135 @@
+package idem
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"time"
+
+	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// Options set up [Keys]. The zero value is ready to use.
+type Options struct {
+	// KeepFailedWrites commits what a closure wrote before it returned a [*Failure] that is stored. Default: the writes
+	// are undone.
+	KeepFailedWrites bool
+	// MaxBody is the size in bytes above which an answer is not kept. The operation is then done once all the same, and
+	// its repetitions get [ErrNotRetained]. Default: 1 MiB. Negative: no answer is kept.
+	MaxBody int
+	// Observer is told of every claim, replay and refusal; see the Event constants. Default: silent.
+	Observer holdfast.Observer
+	// Schema is the schema of the table. Default: the first of the search path.
+	Schema string
+	// Table is the table's name, of 40 bytes at most. Default: "idem_key".
+	Table string
+	// TTL is how long an answer is kept. A key that is reused after that, while its row is still there, is refused with
+	// [ErrKeyExpired]; once [Keys.Sweep] has removed the row, it is a new key. Make it longer than the longest path on
+	// which a retry can come. Default: 24 hours.
+	TTL time.Duration
+	// Wait is how long a duplicate waits for the answer of the one that is running before it gets [ErrInFlight]. A
+	// duplicate of [Do] holds no connection while it waits. On SQLite, which has one writer, it waits for that writer
+	// instead, as long as the busy timeout allows. Default: 0, which refuses at once.
+	Wait time.Duration
+}
+
+// Default table names.
+const (
+	DefaultTable      = "idem_key"
+	DefaultInboxTable = "idem_inbox"
+)
+
+// Keys are the idempotency keys of one table. They are safe for concurrent use.
+type Keys[T any] struct {
+	db    *tx.DB[T]
+	o     Options
+	sql   keySQL
+	table tx.Table
+	seen  *recent
+	err   error
+}
+
+// New returns the keys in the database of db. Nil options work. Options that cannot be used are reported by every method
+// and by [Keys.Check].
+func New[T any](db *tx.DB[T], o *Options) *Keys[T] {
+	k := &Keys[T]{db: db, seen: &recent{}}
+	if o != nil {
+		k.o = *o
+	}
+	k.o.Table = cmp.Or(k.o.Table, DefaultTable)
+	k.o.TTL = cmp.Or(k.o.TTL, 24*time.Hour)
+	k.o.MaxBody = cmp.Or(k.o.MaxBody, 1<<20)
+	k.table = tx.Table{Schema: k.o.Schema, Name: k.o.Table, Columns: keyColumns}
+	k.err = checkOptions(db.Dialect(), k.o.Schema, k.o.Table, k.o.TTL, k.o.Wait)
+	k.sql = newKeySQL(db.Dialect(), k.o.Schema, k.o.Table)
+	return k
+}
+
+func checkOptions(d *tx.Dialect, schema, table string, ttl, wait time.Duration) error {
+	if err := tx.CheckName(table, 40); err != nil {
+		return fmt.Errorf("idem: Options.Table: %w", err)
+	}
+	if schema != "" {
+		if !d.Capabilities.Schemas {
+			return fmt.Errorf("idem: Options.Schema: %s has no schemas: leave it empty", d.Name)
+		}
+		if err := tx.CheckName(schema, 63); err != nil {
+			return fmt.Errorf("idem: Options.Schema: %w", err)
+		}
+	}
+	if ttl < 0 || wait < 0 {
+		return fmt.Errorf("idem: Options.TTL and Options.Wait must not be negative")
+	}
+	return nil
+}
+
+// Check reports, for the start of a service, whether the options are sound, the database can be written to, and the table
+// is migrated. See [tx.CheckTables] for the errors.
+func (k *Keys[T]) Check(ctx context.Context) error {
+	if k.err != nil {
+		return k.err
+	}
+	return tx.CheckTables(ctx, k.db, k.table)
+}
+
+//go:embed migrations
+var migrations embed.FS
+
+// Migrations holds the schema, a folder for each dialect. [Migrate] applies it; goose, golang-migrate, atlas and psql take
+// the same files.
+var Migrations = sub(migrations, "migrations")
+
+func sub(f fs.FS, dir string) fs.FS {
+	s, err := fs.Sub(f, dir)
+	if err != nil {
+		panic(err) // the folder is embedded above
+	}
+	return s
+}
+
+// Names are the names of the tables in one database. The zero value means the defaults.
+type Names struct {
+	// Schema is the schema of both tables. Default: the first of the search path.
+	Schema string
+	// Keys is the table of [Keys]. Default: "idem_key".
+	Keys string
+	// Inbox is the table of [Inbox]. Default: "idem_inbox".
+	Inbox string
+}
+
+// Migrate creates the tables, or brings them up to date. It may run at every start, in every process at once. See
+// [tx.Migrate] for the errors.
+func Migrate[T any](ctx context.Context, db *tx.DB[T], names Names) error {
+	return tx.Migrate(ctx, db, tx.Migrations{
+		Set:    "idem",
+		FS:     Migrations,
+		Schema: names.Schema,
+		Rename: map[string]string{
+			DefaultTable:      cmp.Or(names.Keys, DefaultTable),
+			DefaultInboxTable: cmp.Or(names.Inbox, DefaultInboxTable),
+		},
+	})
+}

@@ -1,0 +1,156 @@
+package idem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// errOvertaken: another execution stored its answer although the claim was ours. The transaction was rolled back.
+var errOvertaken = errors.New("idem: another execution of the key was faster")
+
+// maxOvertaken bounds how often that may happen in one call. The next claim sees the answer of the other.
+const maxOvertaken = 10
+
+// do runs the operation in transactions of its own until there is an answer.
+func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replayed bool, err error) {
+	if k.err != nil {
+		return entry{}, false, k.err
+	}
+	if err := key.validate(); err != nil {
+		return entry{}, false, err
+	}
+	c := newCall(key)
+	if k.seen.has(c.digest) {
+		if v, err := k.recall(ctx, c); v != busy {
+			return k.answer(ctx, c, v, err)
+		}
+	}
+	for try := 1; ; try++ {
+		v, e, err := k.once(ctx, c, fn)
+		switch {
+		case errors.Is(err, errOvertaken) && try < maxOvertaken:
+			continue
+		case v == claimed:
+			return e, false, err
+		case v == busy && err == nil:
+			err = k.pause(ctx, c, try)
+		default:
+			return k.answer(ctx, c, v, err)
+		}
+		if err != nil {
+			return entry{}, false, err
+		}
+	}
+}
+
+// recall judges a repetition by a plain read. It is busy if only a claim can tell.
+func (k *Keys[T]) recall(ctx context.Context, c *call) (verdict, error) {
+	if err := k.lookup(ctx, c); err != nil {
+		k.seen.drop(c.digest)
+		return busy, nil
+	}
+	return k.judge(c)
+}
+
+// once runs one transaction: a claim, and the work if the key is ours.
+func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e entry, err error) {
+	var refusal, failure error
+	err = k.db.Run(ctx, tx.Plan[T]{
+		Lead: func() []*tx.Stmt {
+			v = busy
+			return append(k.claim(c), &tx.Stmt{SQL: tx.SetSavepoint})
+		},
+		Work: func(ctx context.Context, t T) error {
+			if v, refusal = k.judge(c); v != claimed {
+				return tx.ErrDiscard
+			}
+			c.attempt = tx.Attempt(ctx)
+			k.observe(ctx, EventClaimed, c, nil)
+			drop := k.db.Mark(ctx, t)
+			var err error
+			if e, failure, err = k.perform(ctx, t, fn); err != nil {
+				return err
+			}
+			complete := k.complete(c, e)
+			complete.MustAffect = errOvertaken
+			if failure == nil || k.o.KeepFailedWrites {
+				return k.db.Defer(ctx, t, complete)
+			}
+			drop()
+			return k.db.Defer(ctx, t, &tx.Stmt{SQL: tx.BackToSavepoint}, complete)
+		},
+		Resolve: func(ctx context.Context) (holdfast.Outcome, error) { return k.resolve(ctx, c) },
+	})
+	switch {
+	case err != nil:
+		return v, entry{}, k.failed(ctx, c, v, err)
+	case v == claimed:
+		return v, e, k.succeeded(ctx, c, failure)
+	}
+	return v, entry{}, refusal
+}
+
+// perform calls the closure. failure is set if its error is an answer to store.
+func (k *Keys[T]) perform(ctx context.Context, t T, fn work[T]) (e entry, failure, err error) {
+	e, err = fn(ctx, t)
+	if f, ok := asFailure(err); ok {
+		text, encodeErr := f.encode()
+		return entry{state: stateFailed, codec: codecJSON, status: f.Status, stored: text}, err, encodeErr
+	}
+	if len(e.body) > k.o.MaxBody {
+		e.codec, e.stored = codecNone, nil
+	}
+	return e, nil, err
+}
+
+// succeeded tells of an answer that is committed. It returns the failure if that is what it is.
+func (k *Keys[T]) succeeded(ctx context.Context, c *call, failure error) error {
+	k.seen.add(c.digest)
+	if failure != nil {
+		k.observe(ctx, EventFailed, c, failure)
+		return failure
+	}
+	k.observe(ctx, EventCompleted, c, nil)
+	return nil
+}
+
+// failed tells of a transaction that did not commit, or nobody knows.
+func (k *Keys[T]) failed(ctx context.Context, c *call, v verdict, err error) error {
+	switch {
+	case errors.Is(err, tx.ErrCommitUnknown):
+		k.observe(ctx, EventUnknown, c, err)
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	case v == claimed:
+		k.observe(ctx, EventReleased, c, err)
+		return err
+	}
+	return unavailable(err)
+}
+
+// unavailable marks the errors of a database that could not be reached before the work began.
+func unavailable(err error) error {
+	var aborted *tx.AbortError
+	if errors.As(err, &aborted) && (aborted.Class == tx.NotSent || aborted.Class == tx.Lost) {
+		return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
+	}
+	return err
+}
+
+// answer turns a verdict other than busy and claimed into what the caller gets.
+func (k *Keys[T]) answer(ctx context.Context, c *call, v verdict, err error) (entry, bool, error) {
+	switch {
+	case v == answered:
+		k.seen.add(c.digest)
+		k.observe(ctx, EventReplayed, c, nil)
+		return c.row.entry, true, nil
+	case errors.Is(err, ErrMismatch):
+		k.observe(ctx, EventMismatch, c, err)
+	case errors.Is(err, ErrKeyExpired):
+		k.observe(ctx, EventExpired, c, err)
+	}
+	return entry{}, false, err
+}

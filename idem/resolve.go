@@ -1,0 +1,37 @@
+package idem
+
+import (
+	"context"
+	"time"
+
+	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/jitter"
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// resolve finds out what became of a commit whose reply was lost. It claims the key anew: while the lost transaction is
+// open the claim finds it busy, and once the claim succeeds that transaction can no longer commit.
+func (k *Keys[T]) resolve(ctx context.Context, lost *call) (holdfast.Outcome, error) {
+	db := k.db.With(tx.Options{Isolation: tx.ReadCommitted})
+	for try := 1; ; try++ {
+		look := newCall(lost.key)
+		err := db.Run(ctx, tx.Plan[T]{
+			Lead: func() []*tx.Stmt { return k.claim(look) },
+			Work: func(context.Context, T) error { return tx.ErrDiscard },
+		})
+		if err != nil {
+			return holdfast.Unknown, err
+		}
+		switch row := look.row; {
+		case row.state > stateRunning && row.nonce == lost.nonce:
+			return holdfast.Applied, nil
+		case row.state > stateRunning:
+			return holdfast.NotApplied, nil // the key holds the answer of another execution
+		case row.state == 0 && look.locked, row.nonce == look.nonce:
+			return holdfast.NotApplied, nil
+		}
+		if err := sleep(ctx, jitter.Full(5*time.Millisecond, 100*time.Millisecond, try)); err != nil {
+			return holdfast.Unknown, err
+		}
+	}
+}

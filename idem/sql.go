@@ -1,0 +1,103 @@
+package idem
+
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// States of a row. Another transaction sees a running row only where the work leaves the database; in one commit the row
+// is final when it becomes visible.
+const (
+	stateRunning   = 1
+	stateCompleted = 2
+	stateFailed    = 3
+)
+
+var keyColumns = []string{
+	"k", "scope", "name", "state", "fp", "nonce", "epoch", "lease_until", "attempts", "codec", "status", "body",
+	"created_at", "expires_at",
+}
+
+// keySQL are the statements of one table. They are made once, so that statement caches see the same text each time.
+type keySQL struct {
+	// lock takes the advisory lock of the key, or finds it taken. It is a statement of its own, so that the next one
+	// has a snapshot from after the lock: at READ COMMITTED what the last holder committed is then visible.
+	lock string
+	// claim inserts a running row where nothing else keeps a second execution out: on SQLite, where it also makes the
+	// caller's transaction the writer, and at the isolation levels with one snapshot, where a row that the snapshot
+	// misses must fail here rather than after the work.
+	claim string
+	// lookup reads the row.
+	lookup string
+	// complete stores the answer, unless another execution has: then it affects no row.
+	complete string
+	// release removes the running row of a claim whose work failed.
+	release string
+	// sweep removes a batch of expired rows.
+	sweep string
+}
+
+const claimPostgres = `with lock as (
+	select 1 where current_setting('transaction_isolation') <> 'read committed' and pg_try_advisory_xact_lock($1::bigint)
+), claim as (
+	insert into {table} (k, scope, name, state, fp, nonce, expires_at)
+	select $2::bytea, $3::text, $4::text, 1, $5::bytea, $6::bigint, clock_timestamp() + $7::bigint * interval '1 microsecond'
+	from lock
+	on conflict (k) do nothing
+)
+select state, fp, nonce, codec, status, body, expires_at <= clock_timestamp() from {table} where k = $2::bytea`
+
+const lookupPostgres = `select state, fp, nonce, codec, status, body, expires_at <= clock_timestamp() from {table} where k = $1`
+
+const completePostgres = `insert into {table} as t (k, scope, name, state, fp, nonce, codec, status, body, expires_at)
+values ($1::bytea, $2::text, $3::text, $4::smallint, $5::bytea, $6::bigint, $7::smallint, $8::integer, $9::bytea,
+	clock_timestamp() + $10::bigint * interval '1 microsecond')
+on conflict (k) do update set state = excluded.state, codec = excluded.codec, status = excluded.status,
+	body = excluded.body, expires_at = excluded.expires_at
+where t.state = 1 and t.nonce = excluded.nonce
+returning 1`
+
+const releaseSQL = `delete from {table} where k = $1 and state = 1 and nonce = $2`
+
+const sweepPostgres = `delete from {table} where k in (
+	select k from {table} where expires_at <= clock_timestamp() and state in (2, 3)
+	order by expires_at limit $1::bigint for update skip locked)`
+
+// nowSQLite is the server's clock in milliseconds, as the migrations store times.
+const nowSQLite = `cast((julianday('now') - 2440587.5) * 86400000 as integer)`
+
+const claimSQLite = `insert into {table} (k, scope, name, state, fp, nonce, expires_at)
+values ($1, $2, $3, 1, $4, $5, ` + nowSQLite + ` + $6 / 1000)
+on conflict (k) do nothing`
+
+const lookupSQLite = `select state, fp, nonce, codec, status, body, expires_at <= ` + nowSQLite + ` from {table} where k = $1`
+
+const completeSQLite = `insert into {table} as t (k, scope, name, state, fp, nonce, codec, status, body, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, ` + nowSQLite + ` + $10 / 1000)
+on conflict (k) do update set state = excluded.state, codec = excluded.codec, status = excluded.status,
+	body = excluded.body, expires_at = excluded.expires_at
+where t.state = 1 and t.nonce = excluded.nonce
+returning 1`
+
+const sweepSQLite = `delete from {table} where k in (
+	select k from {table} where expires_at <= ` + nowSQLite + ` and state in (2, 3) order by expires_at limit $1)`
+
+func newKeySQL(d *tx.Dialect, schema, table string) keySQL {
+	in := func(query string) string { return strings.ReplaceAll(query, "{table}", d.Table(schema, table)) }
+	if d == tx.SQLite {
+		return keySQL{
+			claim: in(claimSQLite), lookup: in(lookupSQLite), complete: in(completeSQLite),
+			release: in(releaseSQL), sweep: in(sweepSQLite),
+		}
+	}
+	return keySQL{
+		lock:  tryLock,
+		claim: in(claimPostgres), lookup: in(lookupPostgres), complete: in(completePostgres),
+		release: in(releaseSQL), sweep: in(sweepPostgres),
+	}
+}
+
+// tryLock takes an advisory lock until the transaction ends, or finds it taken. It never waits and never fails, so it
+// leaves a transaction of the caller's usable.
+const tryLock = `select pg_try_advisory_xact_lock($1::bigint)`
