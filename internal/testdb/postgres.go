@@ -1,0 +1,106 @@
+package testdb
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// PostgresBinEnv names the folder of PostgreSQL's binaries, for a version other than the newest one found.
+const PostgresBinEnv = "HOLDFAST_POSTGRES_BIN"
+
+// StartPostgres starts a PostgreSQL server with an empty database, and with durability on. The caller closes it.
+func StartPostgres(ctx context.Context) (*Server, error) {
+	bin, err := find("postgres", PostgresBinEnv, "/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql*/bin")
+	if err != nil {
+		return nil, err
+	}
+	credential, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	return startWith(ctx, func() (*Server, error) { return newPostgres(ctx, bin, credential) })
+}
+
+func newPostgres(ctx context.Context, bin string, credential *syscall.Credential) (s *Server, err error) {
+	dir, err := os.MkdirTemp("", "holdfast-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(dir)
+		}
+	}()
+	if credential != nil {
+		if err := os.Chown(dir, int(credential.Uid), int(credential.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	data := filepath.Join(dir, "data")
+	command := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(filepath.Dir(bin), name), args...) //nolint:noctx // the server outlives the call
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "LC_ALL=C")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+		return cmd
+	}
+	// The data folder is thrown away after a crash of the machine, so only initdb may leave out its sync.
+	out, err := command("initdb", "-D", data, "-U", "holdfast", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s = &Server{
+		url:  fmt.Sprintf("postgres://holdfast@127.0.0.1:%d/postgres?sslmode=disable", port),
+		dir:  dir,
+		bin:  filepath.Dir(bin),
+		stop: syscall.SIGINT, // "fast": does not wait for clients
+		launch: func() *exec.Cmd {
+			return command("postgres", "-D", data, "-p", strconv.Itoa(port), "-k", dir,
+				"-c", "listen_addresses=127.0.0.1", "-c", "fsync=on", "-c", "synchronous_commit=on",
+				"-c", "max_connections=200", "-c", "max_prepared_transactions=0")
+		},
+	}
+	s.ping = func(ctx context.Context) error {
+		conn, err := pgx.Connect(ctx, s.url)
+		if err != nil {
+			return err
+		}
+		return conn.Close(ctx)
+	}
+	return s, nil
+}
+
+// unprivileged returns the user to run PostgreSQL as, since it refuses to run as root, or nil for the current one.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(u.Uid, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		gid, err := strconv.ParseUint(u.Gid, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return nil, fmt.Errorf("PostgreSQL refuses to run as root, and there is no user postgres or nobody to run it as")
+}

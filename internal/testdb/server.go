@@ -1,0 +1,189 @@
+package testdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Server is a server process with a data folder and a port of its own. It does not outlive the process that started it.
+// Its methods are for one goroutine at a time.
+type Server struct {
+	url    string
+	dir    string
+	bin    string
+	stop   syscall.Signal // asks for a clean end
+	launch func() *exec.Cmd
+	ping   func(ctx context.Context) error
+
+	mu      sync.Mutex // guards the two below
+	process *os.Process
+	exited  chan struct{}
+}
+
+// URL is the address of the server. It stays the same over restarts.
+func (s *Server) URL() string { return s.url }
+
+// Bin is the folder of the server's binaries.
+func (s *Server) Bin() string { return s.bin }
+
+// Start starts the server and waits until it answers. It does nothing if the server runs.
+func (s *Server) Start(ctx context.Context) error {
+	if s.running() {
+		return nil
+	}
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	cmd := s.launch()
+	cmd.Stdout, cmd.Stderr = log, log
+	exited := make(chan struct{})
+	if err := startBound(cmd, exited); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.process, s.exited = cmd.Process, exited
+	s.mu.Unlock()
+	return s.await(ctx, exited)
+}
+
+// await polls the server until it answers.
+func (s *Server) await(ctx context.Context, exited <-chan struct{}) error {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := s.ping(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-exited:
+			return fmt.Errorf("the server ended at once: %s", s.logTail())
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+func (s *Server) logTail() string {
+	text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-5):], "; ")
+}
+
+func (s *Server) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return false
+	}
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Stop ends the server cleanly.
+func (s *Server) Stop(ctx context.Context) error { return s.end(ctx, s.stop) }
+
+// Kill ends the server with SIGKILL, as a crash does: nothing is flushed, nobody is told.
+func (s *Server) Kill() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	return s.end(ctx, syscall.SIGKILL)
+}
+
+func (s *Server) end(ctx context.Context, signal syscall.Signal) error {
+	if !s.running() {
+		return nil
+	}
+	if err := s.process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-s.exited:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the server did not end: %w", ctx.Err())
+	}
+}
+
+// Restart stops the server cleanly, if it runs, and starts it on the same port and data.
+func (s *Server) Restart(ctx context.Context) error {
+	if err := s.Stop(ctx); err != nil {
+		return err
+	}
+	return s.Start(ctx)
+}
+
+// Close ends the server and removes its data.
+func (s *Server) Close() error {
+	return errors.Join(s.Kill(), os.RemoveAll(s.dir))
+}
+
+// freePort returns a port that nobody listens on. Another process can take it before the server does; the start then
+// fails and is tried again with another.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	return port, l.Close()
+}
+
+// starts is how often a start is tried, each time with a new port.
+const starts = 3
+
+func startWith(ctx context.Context, build func() (*Server, error)) (*Server, error) {
+	var errs []error
+	for range starts {
+		s, err := build()
+		if err != nil {
+			return nil, err
+		}
+		if err = s.Start(ctx); err == nil {
+			return s, nil
+		}
+		errs = append(errs, err)
+		_ = s.Close()
+	}
+	return nil, errors.Join(errs...)
+}
+
+// find looks for a binary in the folder that env names, in the search path, and in the folders of the patterns, the last
+// of them first.
+func find(name, env string, patterns ...string) (string, error) {
+	if dir := os.Getenv(env); dir != "" {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("%s is set, but: %w", env, err)
+		}
+		return path, nil
+	}
+	if path, err := exec.LookPath(name); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Base(real) == name {
+			return real, nil
+		}
+		return path, nil
+	}
+	for _, pattern := range patterns {
+		if found, _ := filepath.Glob(filepath.Join(pattern, name)); len(found) > 0 {
+			return found[len(found)-1], nil
+		}
+	}
+	return "", fmt.Errorf("there is no %s in the search path (%s may name its folder)", name, env)
+}

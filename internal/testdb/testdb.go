@@ -1,0 +1,145 @@
+// Package testdb finds or starts the servers that tests run against. It takes, in this order, the server that an
+// environment variable names and the server binaries of the machine. If there is neither, the test fails and says what to
+// do: nothing is skipped.
+package testdb
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The variables that name servers, as URLs.
+const (
+	PostgresEnv = "HOLDFAST_TEST_POSTGRES"
+	RedisEnv    = "HOLDFAST_TEST_REDIS"
+)
+
+const startTimeout = 60 * time.Second
+
+// shared are the servers that this process started for all of its tests.
+var shared struct {
+	sync.Mutex // guards all below
+	postgres   *Server
+	redis      *Server
+}
+
+// Main runs the tests of a package, stops the servers that they started, and exits. Call it from TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	shared.Lock()
+	for _, s := range []*Server{shared.postgres, shared.redis} {
+		if s != nil {
+			_ = s.Close()
+		}
+	}
+	os.Exit(code)
+}
+
+// Postgres returns the URL of a PostgreSQL database with a schema of the test's own, which is dropped in the end. The URL
+// sets the search path, so that pgx and lib/pq both use the schema.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	base := postgresURL(t)
+	schema := "test_" + randomHex(t)
+	execute(t, base, "create schema "+schema)
+	t.Cleanup(func() { execute(t, base, "drop schema "+schema+" cascade") })
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatalf("testdb: %s is not a URL: %v", PostgresEnv, err)
+	}
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// PostgresServer returns a PostgreSQL server of the test's own, to be stopped, killed and restarted.
+func PostgresServer(t testing.TB) *Server {
+	t.Helper()
+	return private(t, "PostgreSQL", "postgresql", PostgresEnv, StartPostgres)
+}
+
+// Redis returns the URL of a Redis server and a key prefix of the test's own.
+func Redis(t testing.TB) (address, prefix string) {
+	t.Helper()
+	prefix = "test:" + randomHex(t) + ":"
+	if address := os.Getenv(RedisEnv); address != "" {
+		return address, prefix
+	}
+	return share(t, &shared.redis, "Redis", "redis-server", RedisEnv, StartRedis).URL(), prefix
+}
+
+// RedisServer returns a Redis server of the test's own, to be stopped, killed and restarted.
+func RedisServer(t testing.TB) *Server {
+	t.Helper()
+	return private(t, "Redis", "redis-server", RedisEnv, StartRedis)
+}
+
+func postgresURL(t testing.TB) string {
+	t.Helper()
+	if address := os.Getenv(PostgresEnv); address != "" {
+		return address
+	}
+	return share(t, &shared.postgres, "PostgreSQL", "postgresql", PostgresEnv, StartPostgres).URL()
+}
+
+// share starts a server at the first call of the process.
+func share(t testing.TB, slot **Server, name, debian, env string, start func(context.Context) (*Server, error)) *Server {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if *slot == nil {
+		*slot = begin(t, name, debian, env, start)
+	}
+	return *slot
+}
+
+func private(t testing.TB, name, debian, env string, start func(context.Context) (*Server, error)) *Server {
+	t.Helper()
+	s := begin(t, name, debian, env, start)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func begin(t testing.TB, name, debian, env string, start func(context.Context) (*Server, error)) *Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	s, err := start(ctx)
+	if err != nil {
+		t.Fatalf("testdb: no %s server: %v\nrun `make test`, which provides one, or set %s to its URL, or `apt-get install %s`",
+			name, err, env, debian)
+	}
+	return s
+}
+
+func execute(t testing.TB, address, query string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		t.Fatalf("testdb: %v\ncheck %s", err, PostgresEnv)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, query); err != nil {
+		t.Errorf("testdb: %s: %v", query, err)
+	}
+}
+
+func randomHex(t testing.TB) string {
+	t.Helper()
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(b[:])
+}

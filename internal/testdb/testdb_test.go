@@ -1,0 +1,80 @@
+package testdb_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/internal/testdb"
+)
+
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func TestPostgresGivesEachTestItsOwnSchema(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		conn := connect(t, testdb.Postgres(t))
+		if _, err := conn.Exec(t.Context(), "create table thing (id int)"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestKilledPostgresKeepsWhatWasCommitted(t *testing.T) {
+	t.Parallel()
+	s := testdb.PostgresServer(t)
+	conn := connect(t, s.URL())
+	if _, err := conn.Exec(t.Context(), "create table thing as select 42 as n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "select 1"); err == nil {
+		t.Fatal("the killed server answers")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Restart(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := connect(t, s.URL()).QueryRow(ctx, "select n from thing").Scan(&n); err != nil || n != 42 {
+		t.Fatalf("got %d, %v", n, err)
+	}
+}
+
+func TestRedisStartsAndStops(t *testing.T) {
+	t.Parallel()
+	s := testdb.RedisServer(t)
+	if !strings.HasPrefix(s.URL(), "redis://127.0.0.1:") {
+		t.Fatalf("url %q", s.URL())
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMissingBinariesAreNamed(t *testing.T) {
+	t.Setenv(testdb.PostgresBinEnv, t.TempDir())
+	_, err := testdb.StartPostgres(t.Context())
+	if err == nil || !strings.Contains(err.Error(), testdb.PostgresBinEnv) {
+		t.Fatalf("got %v", err)
+	}
+}
