@@ -46,7 +46,7 @@ type call struct {
 	nonce   int64
 	attempt int
 	started time.Time
-	locked  bool
+	locked  bool // nobody else works on the key
 	row     row
 }
 
@@ -62,7 +62,7 @@ func newCall(key Key) *call {
 // claim returns the statements that take the key or find out why not. They run in one round trip, with BEGIN in a
 // transaction of ours.
 func (k *Keys[T]) claim(c *call) []*tx.Stmt {
-	c.locked, c.row = true, row{}
+	c.locked, c.row = k.sql.lock == "", row{}
 	fp, ttl := c.key.Fingerprint.bytes(), k.o.TTL.Microseconds()
 	lookup := &tx.Stmt{SQL: k.sql.lookup, Args: []any{c.digest[:]}, Dest: c.row.dest()}
 	if k.sql.lock == "" {
@@ -72,7 +72,7 @@ func (k *Keys[T]) claim(c *call) []*tx.Stmt {
 	number := c.digest.lock(k.table.Schema + "." + k.table.Name)
 	lookup.SQL = k.sql.claim
 	lookup.Args = []any{number, c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}
-	return []*tx.Stmt{{SQL: k.sql.lock, Args: []any{number}, Dest: []any{&c.locked}}, lookup}
+	return []*tx.Stmt{{SQL: k.sql.lock, Args: []any{number, c.digest[:]}, Dest: []any{&c.locked}}, lookup}
 }
 
 // judge reads the verdict off what the claim found. A mismatch comes first wherever a fingerprint is visible.

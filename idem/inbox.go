@@ -179,11 +179,11 @@ func (in *Inbox[T]) resolve(ctx context.Context, id string) (holdfast.Outcome, e
 		m := in.mark(id)
 		err := db.Run(ctx, tx.Plan[T]{
 			Lead: func() []*tx.Stmt { return m.lead() },
-			Work: func(context.Context, T) error { return tx.ErrDiscard },
+			Work: func(context.Context, T) error { return errLooked },
 		})
 		m.settle()
 		switch {
-		case err != nil:
+		case !errors.Is(err, errLooked):
 			return holdfast.Unknown, err
 		case m.fresh:
 			return holdfast.NotApplied, nil

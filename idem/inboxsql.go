@@ -16,12 +16,13 @@ type inboxSQL struct {
 
 const markPostgres = `with lock as materialized (
 	select pg_try_advisory_xact_lock($1::bigint) as free
+	where not exists (select from {table} where consumer = $2::text and message_id = $3::text)
 ), mark as (
 	insert into {table} (consumer, message_id, expires_at)
 	select $2::text, $3::text, clock_timestamp() + $4::bigint * interval '1 microsecond' from lock where free
 	on conflict do nothing returning 1
 )
-select free, exists (select from mark) from lock`
+select coalesce((select free from lock), true), exists (select from mark)`
 
 // manyPostgres sorts, so that two batches with common messages do not deadlock.
 const manyPostgres = `with mark as (
@@ -59,7 +60,7 @@ func newInboxSQL(d *tx.Dialect, schema, table string) inboxSQL {
 type mark struct {
 	stmt   *tx.Stmt
 	sqlite bool
-	free   bool // nobody else is handling it
+	free   bool // nobody else is handling it, or it is known
 	fresh  bool // it is new, and marked now
 }
 

@@ -2,12 +2,17 @@ package idem
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/jitter"
 	"github.com/holdfast-go/holdfast/tx"
 )
+
+// errLooked ends a transaction that was begun to look. The rollback is waited for, since the claim that comes next needs
+// the lock.
+var errLooked = errors.New("idem: looked")
 
 // resolve finds out what became of a commit whose reply was lost. It claims the key anew: while the lost transaction is
 // open the claim finds it busy, and once the claim succeeds that transaction can no longer commit.
@@ -17,9 +22,9 @@ func (k *Keys[T]) resolve(ctx context.Context, lost *call) (holdfast.Outcome, er
 		look := newCall(lost.key)
 		err := db.Run(ctx, tx.Plan[T]{
 			Lead: func() []*tx.Stmt { return k.claim(look) },
-			Work: func(context.Context, T) error { return tx.ErrDiscard },
+			Work: func(context.Context, T) error { return errLooked },
 		})
-		if err != nil {
+		if !errors.Is(err, errLooked) {
 			return holdfast.Unknown, err
 		}
 		switch row := look.row; {

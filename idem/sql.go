@@ -21,7 +21,7 @@ var keyColumns = []string{
 
 // keySQL are the statements of one table. They are made once, so that statement caches see the same text each time.
 type keySQL struct {
-	// lock takes the advisory lock of the key, or finds it taken. It is a statement of its own, so that the next one
+	// lock takes the advisory lock of a key without a row, or finds it taken. It is a statement of its own, so that the next one
 	// has a snapshot from after the lock: at READ COMMITTED what the last holder committed is then visible.
 	lock string
 	// claim inserts a running row where nothing else keeps a second execution out: on SQLite, where it also makes the
@@ -92,12 +92,13 @@ func newKeySQL(d *tx.Dialect, schema, table string) keySQL {
 		}
 	}
 	return keySQL{
-		lock:  tryLock,
+		lock:  in(tryLock),
 		claim: in(claimPostgres), lookup: in(lookupPostgres), complete: in(completePostgres),
 		release: in(releaseSQL), sweep: in(sweepPostgres),
 	}
 }
 
 // tryLock takes an advisory lock until the transaction ends, or finds it taken. It never waits and never fails, so it
-// leaves a transaction of the caller's usable.
-const tryLock = `select pg_try_advisory_xact_lock($1::bigint)`
+// leaves a transaction of the caller's usable. Where the key has a row, the row is the answer: no lock is taken, and none
+// outlives a replay by the time of its rollback.
+const tryLock = `select pg_try_advisory_xact_lock($1::bigint) where not exists (select from {table} where k = $2::bytea)`

@@ -1,0 +1,192 @@
+package idemtest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/idem"
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+func foreignRules[T any]() []rule[T] {
+	return []rule[T]{
+		{"ForeignCommit", "the answer appears with the caller's commit, and not before", foreignCommit[T]},
+		{"ForeignRollback", "a rollback of the caller frees the key", foreignRollback[T]},
+		{"ForeignError", "after an error of the closure the caller's earlier writes stay and the key is free", foreignError[T]},
+		{"ForeignPanic", "so it is after a panic that the caller recovers from", foreignPanic[T]},
+		{"ForeignNested", "keys nest in one transaction, and each undoes its own writes only", foreignNested[T]},
+		{"ForeignReplayTwice", "a replay and a refusal leave no savepoint behind", foreignSavepoints[T]},
+		{"Joins", "Do inside a closure of the same DB joins its transaction", joins[T]},
+	}
+}
+
+func foreignCommit[T any](s *suite[T]) {
+	keys, runs := idem.New(s.DB, nil), &counter{}
+	f := s.begin()
+	res, err := idem.DoTx(s.ctx, keys, f.Tx, key("fc"), work(s, "fc", runs, 3))
+	s.must(err)
+	if res.Replayed || res.Value != 3 {
+		s.Fatalf("got %+v", res)
+	}
+	res, err = idem.DoTx(s.ctx, keys, f.Tx, key("fc"), work(s, "fc", runs, 4))
+	s.must(err)
+	if !res.Replayed || res.Value != 3 {
+		s.Fatalf("the same transaction got %+v", res)
+	}
+	s.wantEffects("fc", 0)
+	s.must(f.Commit(s.ctx))
+	res, err = idem.Do(s.ctx, keys, key("fc"), work(s, "fc", runs, 4))
+	s.must(err)
+	if !res.Replayed || res.Value != 3 {
+		s.Fatalf("got %+v", res)
+	}
+	s.count(runs, 1)
+	s.wantEffects("fc", 1)
+}
+
+func foreignRollback[T any](s *suite[T]) {
+	keys, runs := idem.New(s.DB, nil), &counter{}
+	f := s.begin()
+	_, err := idem.DoTx(s.ctx, keys, f.Tx, key("fr"), work(s, "fr", runs, 3))
+	s.must(err)
+	s.must(f.Rollback(s.ctx))
+	res, err := idem.Do(s.ctx, keys, key("fr"), work(s, "fr", runs, 4))
+	s.must(err)
+	if res.Replayed || res.Value != 4 {
+		s.Fatalf("got %+v", res)
+	}
+	s.wantEffects("fr", 1)
+}
+
+func foreignError[T any](s *suite[T]) {
+	keys, runs := idem.New(s.DB, nil), &counter{}
+	f := s.begin()
+	s.must(s.apply(s.ctx, f.Tx, "earlier"))
+	_, err := idem.DoTx(s.ctx, keys, f.Tx, key("fe"), failing(s, "fe", runs, errPlain))
+	s.want(err, errPlain)
+	_, err = idem.DoTx(s.ctx, keys, f.Tx, key("fe"), func(ctx context.Context, t T) (int, error) {
+		_, err := s.DB.Tx(t).Exec(ctx, "select * from no_such_table")
+		return 0, err
+	})
+	if err == nil {
+		s.Fatal("no error")
+	}
+	s.must(s.apply(s.ctx, f.Tx, "earlier"))
+	s.must(f.Commit(s.ctx))
+	s.wantEffects("earlier", 2)
+	s.wantEffects("fe", 0)
+	res, err := idem.Do(s.ctx, keys, key("fe"), work(s, "fe", runs, 4))
+	s.must(err)
+	if res.Replayed {
+		s.Fatal("the failed closure left an answer")
+	}
+}
+
+func foreignPanic[T any](s *suite[T]) {
+	keys := idem.New(s.DB, nil)
+	f := s.begin()
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = idem.DoTx(s.ctx, keys, f.Tx, key("fp"), func(ctx context.Context, t T) (int, error) {
+			s.must(s.apply(ctx, t, "fp"))
+			panic("boom")
+		})
+	}()
+	s.must(s.apply(s.ctx, f.Tx, "earlier"))
+	s.must(f.Commit(s.ctx))
+	s.wantEffects("fp", 0)
+	s.wantEffects("earlier", 1)
+	res, err := idem.Do(s.ctx, keys, key("fp"), work(s, "fp", &counter{}, 4))
+	s.must(err)
+	if res.Replayed {
+		s.Fatal("the panic left an answer")
+	}
+}
+
+func foreignNested[T any](s *suite[T]) {
+	keys := idem.New(s.DB, nil)
+	f := s.begin()
+	res, err := idem.DoTx(s.ctx, keys, f.Tx, key("outer"), func(ctx context.Context, t T) (string, error) {
+		s.must(s.apply(ctx, t, "outer"))
+		_, err := idem.DoTx(ctx, keys, t, key("inner fails"), failing(s, "inner", &counter{}, errPlain))
+		s.want(err, errPlain)
+		_, err = idem.DoTx(ctx, keys, t, key("inner declines"), failing(s, "inner", &counter{}, &idem.Failure{Status: 402}))
+		s.want(err, idem.ErrFailed)
+		_, err = idem.DoTx(ctx, keys, t, key("inner"), work(s, "kept", &counter{}, 1))
+		return "done", err
+	})
+	s.must(err)
+	if res.Value != "done" {
+		s.Fatalf("got %+v", res)
+	}
+	_, err = idem.DoTx(s.ctx, keys, f.Tx, key("outer fails"), func(ctx context.Context, t T) (string, error) {
+		_, err := idem.DoTx(ctx, keys, t, key("inner of a failed one"), work(s, "gone", &counter{}, 1))
+		return "", errors.Join(err, errPlain)
+	})
+	s.want(err, errPlain)
+	s.must(f.Commit(s.ctx))
+	s.wantEffects("outer", 1)
+	s.wantEffects("inner", 0)
+	s.wantEffects("kept", 1)
+	s.wantEffects("gone", 0)
+	for name, replayed := range map[string]bool{"outer": true, "inner": true, "inner fails": false, "inner of a failed one": false} {
+		r, err := idem.Do(s.ctx, keys, key(name), work(s, "x", &counter{}, "done"))
+		if name == "inner" {
+			s.want(err, idem.ErrResult) // it stored a number
+			continue
+		}
+		s.must(err)
+		if r.Replayed != replayed {
+			s.Fatalf("%s: replayed %v", name, r.Replayed)
+		}
+	}
+}
+
+// foreignSavepoints would fail if a replay left a savepoint behind: the outer one would then return to the wrong place.
+func foreignSavepoints[T any](s *suite[T]) {
+	keys := idem.New(s.DB, nil)
+	_, err := idem.Do(s.ctx, keys, key("done"), work(s, "done", &counter{}, 1))
+	s.must(err)
+	f := s.begin()
+	err = s.DB.Nested(s.ctx, f.Tx, func(ctx context.Context, t T) error {
+		s.must(s.apply(ctx, t, "undone"))
+		_, err := idem.DoTx(ctx, keys, t, key("done"), work(s, "done", &counter{}, 1))
+		s.must(err)
+		s.must(s.apply(ctx, t, "undone"))
+		return errPlain
+	})
+	s.want(err, errPlain)
+	s.must(f.Commit(s.ctx))
+	s.wantEffects("undone", 0)
+}
+
+func joins[T any](s *suite[T]) {
+	keys, inbox := idem.New(s.DB, nil), idem.NewInbox(s.DB, "c", nil)
+	err := s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
+		s.must(s.apply(ctx, t, "joined"))
+		_, err := idem.Do(ctx, keys, key("joined"), work(s, "joined", &counter{}, 1))
+		s.must(err)
+		_, err = idem.Do(ctx, keys, key("declined"), failing(s, "declined", &counter{}, &idem.Failure{Status: 402}))
+		s.want(err, idem.ErrFailed)
+		_, err = inbox.Do(ctx, "m", func(ctx context.Context, t T) error { return s.apply(ctx, t, "joined") })
+		s.must(err)
+		return errPlain
+	})
+	s.want(err, errPlain)
+	s.wantEffects("joined", 0)
+	res, err := idem.Do(s.ctx, keys, key("joined"), work(s, "joined", &counter{}, 2))
+	s.must(err)
+	if res.Replayed {
+		s.Fatal("the inner call committed on its own")
+	}
+	var attempts int
+	s.must(s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
+		attempts = tx.Attempt(ctx)
+		_, err := idem.Do(ctx, keys, key("joined"), work(s, "joined", &counter{}, 2))
+		return err
+	}))
+	if attempts != 1 {
+		s.Fatalf("attempt %d", attempts)
+	}
+	s.wantEffects("joined", 1)
+}

@@ -1,0 +1,194 @@
+package idemtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/idem"
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+func raceRules[T any]() []rule[T] {
+	return []rule[T]{
+		{"Together", "of many calls at once one works; the others are refused or get its answer", together[T]},
+		{"RefusedAtOnce", "where the engine can tell, a duplicate is refused while the first is running", refusedAtOnce[T]},
+		{"WaitBound", "a duplicate that waits gives up after Options.Wait, or when its context ends", waitBound[T]},
+		{"RefusalKeepsForeign", "a refusal leaves the caller's transaction usable", refusalKeepsForeign[T]},
+		{"Isolation", "every isolation level keeps one effect for each key", isolation[T]},
+		{"WaiterTakesOver", "when the first fails, a waiting duplicate does the work", takesOver[T]},
+	}
+}
+
+// together is the family of lost races: a claim that is a check and then an act, a loser that is taken for a failure of
+// the store, a waiter that runs again since it saw the lock gone and not the answer.
+func together[T any](s *suite[T]) {
+	for _, wait := range []time.Duration{0, time.Minute} {
+		name := fmt.Sprint("together ", wait)
+		keys, runs := idem.New(s.DB, &idem.Options{Wait: wait}), &counter{}
+		const callers = 32
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for range callers {
+			wg.Go(func() {
+				<-start
+				res, err := idem.Do(s.ctx, keys, key(name), work(s, name, runs, "answer"))
+				switch {
+				case err == nil && res.Value == "answer":
+				case errors.Is(err, idem.ErrInFlight) && wait == 0:
+				default:
+					s.Errorf("wait %v: got %+v, %v", wait, res, err)
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+		s.count(runs, 1)
+		s.wantEffects(name, 1)
+	}
+}
+
+// held runs a first call of the key that stays in its closure until release is called, which returns its error.
+func (s *suite[T]) held(keys *idem.Keys[T], name string, result error) (release func() error) {
+	s.Helper()
+	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := idem.Do(s.ctx, keys, key(name), func(ctx context.Context, t T) (string, error) {
+			if err := s.apply(ctx, t, name); err != nil {
+				return "", err
+			}
+			close(inside)
+			<-leave
+			return "first", result
+		})
+		done <- err
+	}()
+	<-inside
+	return func() error {
+		close(leave)
+		return <-done
+	}
+}
+
+func refusedAtOnce[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.AdvisoryLocks {
+		s.Log("duplicates wait for the writer instead")
+		return
+	}
+	heard := &events{}
+	keys, runs := idem.New(s.DB, &idem.Options{Observer: heard}), &counter{}
+	release := s.held(idem.New(s.DB, nil), "slow", nil)
+	_, err := idem.Do(s.ctx, keys, key("slow"), work(s, "slow", runs, "second"))
+	var busy *idem.InFlightError
+	if !errors.As(err, &busy) || busy.RetryAfter <= 0 {
+		s.Fatalf("got %v", err)
+	}
+	if got := heard.kinds(s, ""); got != "idem.in_flight " {
+		s.Fatalf("heard %q", got)
+	}
+	_, err = idem.Do(s.ctx, keys, key("another"), work(s, "another", runs, "free"))
+	s.must(err)
+	s.must(release())
+	res, err := idem.Do(s.ctx, keys, key("slow"), work(s, "slow", runs, "second"))
+	s.must(err)
+	if !res.Replayed || res.Value != "first" {
+		s.Fatalf("got %+v", res)
+	}
+	s.count(runs, 1)
+}
+
+func waitBound[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.AdvisoryLocks {
+		s.Log("duplicates wait for the writer instead")
+		return
+	}
+	release := s.held(idem.New(s.DB, nil), "bound", nil)
+	keys, runs := idem.New(s.DB, &idem.Options{Wait: 30 * time.Millisecond}), &counter{}
+	started := time.Now()
+	_, err := idem.Do(s.ctx, keys, key("bound"), work(s, "bound", runs, "second"))
+	s.want(err, idem.ErrInFlight)
+	if time.Since(started) < 30*time.Millisecond {
+		s.Fatal("it did not wait")
+	}
+	keys = idem.New(s.DB, &idem.Options{Wait: time.Hour})
+	ctx, cancel := context.WithTimeoutCause(s.ctx, 30*time.Millisecond, errPlain)
+	defer cancel()
+	if _, err = idem.Do(ctx, keys, key("bound"), work(s, "bound", runs, "second")); err == nil || errors.Is(err, idem.ErrInFlight) {
+		s.Fatalf("got %v", err)
+	}
+	s.must(release())
+	s.count(runs, 0)
+	s.wantEffects("bound", 1)
+}
+
+func refusalKeepsForeign[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.AdvisoryLocks {
+		s.Log("duplicates wait for the writer instead")
+		return
+	}
+	keys, runs := idem.New(s.DB, nil), &counter{}
+	release := s.held(keys, "held", nil)
+	f := s.begin()
+	s.must(s.apply(s.ctx, f.Tx, "mine"))
+	_, err := idem.DoTx(s.ctx, keys, f.Tx, key("held"), work(s, "held", runs, "second"))
+	s.want(err, idem.ErrInFlight)
+	_, err = idem.NewInbox(s.DB, "c", nil).DoTx(s.ctx, f.Tx, "m", func(ctx context.Context, t T) error { return s.apply(ctx, t, "mine") })
+	s.must(err)
+	s.must(f.Commit(s.ctx))
+	s.must(release())
+	s.count(runs, 0)
+	s.wantEffects("mine", 2)
+	s.wantEffects("held", 1)
+}
+
+func isolation[T any](s *suite[T]) {
+	levels := []tx.Isolation{tx.ReadCommitted, tx.RepeatableRead, tx.Serializable}
+	if !s.DB.Dialect().Capabilities.IsolationLevels {
+		levels = []tx.Isolation{tx.DefaultIsolation}
+	}
+	for _, level := range levels {
+		keys := idem.New(s.DB.With(tx.Options{Isolation: level, Attempts: 50}), &idem.Options{Wait: time.Minute})
+		inbox := idem.NewInbox(s.DB.With(tx.Options{Isolation: level, Attempts: 50}), "c", &idem.InboxOptions{Wait: time.Minute})
+		var wg sync.WaitGroup
+		for i := range 4 {
+			name := fmt.Sprintf("%v %d", level, i)
+			for range 6 {
+				wg.Go(func() {
+					res, err := idem.Do(s.ctx, keys, key(name), work(s, name, &counter{}, "answer"))
+					if err != nil || res.Value != "answer" {
+						s.Errorf("%s: got %+v, %v", name, res, err)
+					}
+					_, err = inbox.Do(s.ctx, name, func(ctx context.Context, t T) error { return s.apply(ctx, t, "message "+name) })
+					if err != nil {
+						s.Errorf("%s: %v", name, err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		for i := range 4 {
+			name := fmt.Sprintf("%v %d", level, i)
+			s.wantEffects(name, 1)
+			s.wantEffects("message "+name, 1)
+		}
+	}
+}
+
+func takesOver[T any](s *suite[T]) {
+	keys, runs := idem.New(s.DB, &idem.Options{Wait: time.Minute}), &counter{}
+	release := s.held(keys, "over", errPlain)
+	second := make(chan error, 1)
+	go func() {
+		res, err := idem.Do(s.ctx, keys, key("over"), work(s, "over", runs, "second"))
+		if err == nil && (res.Replayed || res.Value != "second") {
+			err = fmt.Errorf("got %+v", res)
+		}
+		second <- err
+	}()
+	s.want(release(), errPlain)
+	s.must(<-second)
+	s.count(runs, 1)
+	s.wantEffects("over", 1)
+}
