@@ -78,7 +78,7 @@ func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 	switch {
 	case err == nil && tag == "ROLLBACK", aborted(err):
 		return tx.ErrTxAborted
-	case err == nil || !unknown(err, at == len(tail)):
+	case err == nil, at < len(tail) && d.refused(tail[at], err), !unknown(err, at == len(tail)):
 		return err
 	}
 	return &tx.CommitUnknownError{Err: err}
@@ -88,6 +88,12 @@ func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 func aborted(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == "25P02" // in_failed_sql_transaction
+}
+
+// refused reports whether err of a statement before COMMIT proves that COMMIT did not run: its fence matched nothing, or
+// nothing had been sent after it.
+func (d *driver) refused(s *tx.Stmt, err error) bool {
+	return s.MustAffect != nil && errors.Is(err, s.MustAffect) || d.pipe.mode == pgx.QueryExecModeSimpleProtocol
 }
 
 // unknown reports whether err, of a pipeline that ends in COMMIT, leaves the outcome open. atCommit tells whether it

@@ -153,10 +153,10 @@ func settle(rows pgx.Rows, s *tx.Stmt) (tag string, err error) {
 	return ct.String(), s.Settle(found, ct.RowsAffected())
 }
 
-// oneByOne is the pipe in simple protocol mode, which cannot pipeline.
-func oneByOne(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (tag string, at int, err error) {
+// oneByOne does without a pipeline: simple protocol mode has none.
+func oneByOne(ctx context.Context, q querier, stmts []*tx.Stmt) (tag string, at int, err error) {
 	for i, s := range stmts {
-		rows, err := conn.Query(ctx, text(s), s.Args...)
+		rows, err := q.Query(ctx, text(s), s.Args...)
 		if err != nil {
 			return "", i, fenced(s, err)
 		}
@@ -165,4 +165,9 @@ func oneByOne(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (tag string
 		}
 	}
 	return tag, len(stmts) - 1, nil
+}
+
+// querier is a *pgx.Conn or a pgx.Tx.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }

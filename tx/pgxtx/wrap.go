@@ -38,6 +38,11 @@ func (w wrapped) Batch(ctx context.Context, stmts ...*tx.Stmt) error {
 		_, err := own.pipe.run(ctx, own.conn, stmts)
 		return err
 	}
+	if conn := w.t.Conn(); conn != nil && conn.PgConn().TxStatus() == 'E' {
+		// pgx would prepare the whole batch first, and only the one that returns to a savepoint can be prepared now.
+		_, _, err := oneByOne(ctx, w.t, stmts)
+		return err
+	}
 	b := &pgx.Batch{}
 	for _, s := range stmts {
 		b.Queue(text(s), s.Args...)
