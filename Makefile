@@ -1,0 +1,57 @@
+# The nested modules, beside the root. They are joined by go.work.
+NESTED := $(wildcard test examples bench)
+ROUNDS ?= 1000
+FUZZTIME ?= 30s
+SERVERS := go run ./test/cmd/services --
+LINT := $(CURDIR)/bin/golangci-lint
+
+.DEFAULT_GOAL := help
+.PHONY: help check format lint tidy alone test test/race test/short test/stress test/inside fuzz bench demo
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z\/]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+check: lint tidy alone ## format, vet, lint, tidy, and the root by itself
+
+$(LINT): internal/tools/go.mod
+	cd internal/tools && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+lint: $(LINT)
+	go vet work
+	@for m in . $(NESTED); do echo "lint $$m"; (cd $$m && $(LINT) fmt --diff && $(LINT) run ./...) || exit 1; done
+
+format: $(LINT) ## format all files
+	@for m in . $(NESTED); do (cd $$m && $(LINT) fmt) || exit 1; done
+
+tidy:
+	@for m in . $(NESTED) internal/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
+
+# The workspace lifts versions: users see those of the root's own go.mod.
+alone:
+	GOWORK=off go vet ./...
+
+test: ## start the servers and run all tests with the race detector
+	$(SERVERS) $(MAKE) test/inside
+
+test/inside: test/race
+	GOWORK=off go test -timeout 20m ./...
+
+test/race: ## the same on the servers that HOLDFAST_TEST_POSTGRES and HOLDFAST_TEST_REDIS name, or local ones
+	go test -race -shuffle=on -timeout 20m work
+
+test/short: ## without the long campaigns
+	go test -short -timeout 10m work
+
+test/stress: ## the long campaigns, ROUNDS rounds each
+	$(SERVERS) env HOLDFAST_ROUNDS=$(ROUNDS) go test -race -timeout 10h -run 'Stress|Campaign' work
+
+fuzz: ## each fuzz target for FUZZTIME
+	@for p in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for f in $$(cd $$p && go test -list '^Fuzz' . | grep ^Fuzz); do \
+			echo "fuzz $$p $$f"; (cd $$p && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .) || exit 1; done; done
+
+bench: ## benchmarks beside hand-written SQL
+	$(SERVERS) go run ./bench
+
+demo: ## the tour of the examples
+	go run ./examples/tour
