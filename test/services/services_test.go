@@ -1,0 +1,122 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testdb"
+)
+
+// world is a machine on which some ways work.
+type world struct {
+	env, engine, image, local, root bool
+	installed                       bool
+}
+
+var errNo = errors.New("not here\nwith a second line")
+
+func (w *world) start(t *testing.T) (string, error) {
+	t.Helper()
+	m := machine{
+		getenv: func(string) string {
+			if w.env {
+				return "postgres://somewhere"
+			}
+			return ""
+		},
+		engine: func(context.Context) error { return unless(w.engine) },
+		install: func(context.Context, string) error {
+			w.installed = w.root
+			return unless(w.root)
+		},
+	}
+	k := Kind{
+		Name: "postgres", Env: "ENV", Debian: "postgresql",
+		container: func(context.Context) (Server, error) { return named{url: "docker"}, unless(w.image) },
+		local: func(context.Context) (*testdb.Server, error) {
+			return &testdb.Server{}, unless(w.local || w.installed)
+		},
+	}
+	var log strings.Builder
+	s, err := m.start(t.Context(), k, &log)
+	if (s == nil) == (err == nil) {
+		t.Fatalf("server %v, error %v", s, err)
+	}
+	if strings.Count(log.String(), "\n") > 1 {
+		t.Fatalf("more than one line: %q", log.String())
+	}
+	return log.String(), err
+}
+
+func unless(ok bool) error {
+	if ok {
+		return nil
+	}
+	return errNo
+}
+
+func TestWaysAreTakenInOrder(t *testing.T) {
+	t.Parallel()
+	for want, w := range map[string]*world{
+		"the server that ENV names":                              {env: true, engine: true, image: true, local: true, root: true},
+		"a container":                                            {engine: true, image: true, local: true, root: true},
+		"binaries in , at  (docker: not here)":                   {engine: true, local: true, root: true},
+		"binaries in , at  (docker: not here) ":                  {local: true, root: true},
+		"binaries in , at  (docker: not here; local: not here)":  {root: true},
+		"binaries in , at  (docker: not here; local: not here) ": {engine: true, root: true},
+	} {
+		line, err := w.start(t)
+		if err != nil || !strings.Contains(line, strings.TrimSpace(want)) {
+			t.Errorf("%+v: got %q, %v, want %q", *w, line, err, want)
+		}
+	}
+}
+
+func TestNoWayNamesTheFix(t *testing.T) {
+	t.Parallel()
+	_, err := (&world{}).start(t)
+	for _, fix := range []string{"set ENV", "start Docker", "apt-get install postgresql"} {
+		if err == nil || !strings.Contains(err.Error(), fix) {
+			t.Errorf("%q is not in %v", fix, err)
+		}
+	}
+}
+
+func TestServersOfOthersAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	n := named{url: "x", env: "ENV"}
+	for _, err := range []error{n.Start(t.Context()), n.Stop(t.Context()), n.Kill(), n.Restart(t.Context())} {
+		if !errors.Is(err, ErrNotOurs) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLocalServersStartStopAndComeBack(t *testing.T) {
+	t.Parallel()
+	bare := machine{getenv: func(string) string { return "" }, engine: func(context.Context) error { return errNo }, install: aptInstall}
+	for _, k := range []Kind{Postgres, Redis} {
+		var log strings.Builder
+		s, err := bare.start(t.Context(), k, &log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		url := s.URL()
+		for _, step := range []func() error{
+			s.Kill, func() error { return s.Start(t.Context()) },
+			func() error { return s.Stop(t.Context()) }, func() error { return s.Restart(t.Context()) }, s.Close,
+		} {
+			if err := step(); err != nil {
+				t.Errorf("%s: %v", k.Name, err)
+			}
+		}
+		if s.URL() != url || !strings.Contains(log.String(), url) {
+			t.Errorf("%s: %s became %s (%s)", k.Name, url, s.URL(), log.String())
+		}
+	}
+}
