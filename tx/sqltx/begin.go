@@ -29,7 +29,9 @@ func (d *driver) Begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (*sql
 		return nil, err
 	}
 	if err := d.Wrap(t).Batch(ctx, lead...); err != nil {
-		_ = d.Rollback(context.WithoutCancel(ctx), t)
+		if s, ok := d.take(t); ok {
+			d.giveUp(ctx, s, t)
+		}
 		return nil, err
 	}
 	return t, nil
@@ -44,16 +46,16 @@ func (d *driver) begin(ctx context.Context, o tx.Options) (*sql.Tx, error) {
 	}
 	s := &session{conn: conn}
 	t, err := d.beginOn(ctx, s, o)
-	if err != nil {
-		var ended error
-		if t != nil {
-			ended = t.Rollback()
-		}
-		d.release(context.WithoutCancel(ctx), s, ended)
-		return nil, err
+	switch {
+	case err == nil:
+		d.sessions.Store(t, s)
+		return t, nil
+	case t != nil:
+		d.giveUp(ctx, s, t)
+	default:
+		d.release(context.WithoutCancel(ctx), s, nil)
 	}
-	d.sessions.Store(t, s)
-	return t, nil
+	return nil, err
 }
 
 // beginOn begins a transaction that ctx can cancel only while it begins. It may return one with an error.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"time"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -15,15 +16,27 @@ func (d *driver) Commit(ctx context.Context, t *sql.Tx, tail []*tx.Stmt) error {
 	if !ok {
 		return tx.ErrEnded
 	}
-	if err := d.stillOpen(ctx, s, t, len(tail) > 0); err != nil {
-		d.end(ctx, s, t.Rollback)
-		return err
+	err := d.stillOpen(ctx, s, t, len(tail) > 0)
+	if err == nil {
+		err = d.Wrap(t).Batch(ctx, tail...)
 	}
-	if err := d.Wrap(t).Batch(ctx, tail...); err != nil {
-		d.end(ctx, s, t.Rollback)
+	if err == nil {
+		err = context.Cause(ctx) // nothing has been sent yet that leaves a doubt
+	}
+	if err != nil {
+		d.giveUp(ctx, s, t)
 		return tailError(err)
 	}
 	return d.commitError(d.end(ctx, s, t.Commit))
+}
+
+const rollbackTimeout = 5 * time.Second
+
+// giveUp rolls back what cannot be committed. ctx may have ended.
+func (d *driver) giveUp(ctx context.Context, s *session, t *sql.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	_ = d.end(ctx, s, t.Rollback)
 }
 
 func (d *driver) Rollback(ctx context.Context, t *sql.Tx) error {

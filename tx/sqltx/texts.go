@@ -8,7 +8,7 @@ import "strings"
 // pgx.ErrTxCommitRollback or pq.ErrInFailedTransaction.
 func rolledBack(err error) bool {
 	return has(err, "commit unexpectedly resulted in rollback") ||
-		has(err, "pq: Could not complete operation in a failed transaction")
+		has(err, "ould not complete operation in a failed transaction") // older versions begin it in upper case
 }
 
 // endedBefore reports whether lib/pq found no transaction to commit, since the closure had sent COMMIT or ROLLBACK as SQL.
