@@ -1,3 +1,69 @@
 // Package idem does the work of one logical operation once, however often and however concurrently it is submitted: a
-// retried payment, a double click, a redelivered webhook.
+// retried payment, a double click, a redelivered webhook. The claim of the key, the work, its answer and the completion
+// are one commit in the caller's own database.
+//
+//	keys := idem.New(db, nil) // db := pgxtx.New(pool) or sqltx.New(sqlDB, tx.SQLite, nil)
+//
+//	key := idem.Key{Scope: tenant, Name: "charge", Value: r.Header.Get("Idempotency-Key"), Fingerprint: idem.FingerprintOf(body)}
+//	res, err := idem.Do(ctx, keys, key, func(ctx context.Context, t pgx.Tx) (Receipt, error) {
+//		return charge(ctx, t, order) // your SQL, your sqlc, in this transaction
+//	})
+//
+// [Do] begins the transaction and [DoTx] joins one of the caller's. [Inbox] is the same for messages, which have no answer:
+// a consumer handles each once.
+//
+// # Guarantees
+//
+//   - The effects that a closure has in its transaction happen at most once for each key while its row is kept, under
+//     retries, concurrency and crashes at any point. If the process dies, all of it is there or nothing is.
+//   - A repetition gets the stored answer, byte for byte, and writes nothing.
+//   - A duplicate at the same moment never runs the closure. It is refused at once with [ErrInFlight], or waits for the
+//     answer up to [Options].Wait without a connection. On SQLite it waits for the writer, up to the busy timeout.
+//   - A key that comes with another request is refused with [ErrMismatch], wherever the first fingerprint is visible:
+//     not while the first call is still running, since its row is not committed.
+//   - A business failure that is final is an answer too: see [Failure]. A declined card (402) is replayed, a 503 is not.
+//   - In a transaction of the caller's nothing is committed, rolled back or retried, and a refusal leaves it usable.
+//   - No scope reads another's answers: keys are digests of scope, name and value, each with its length.
+//
+// They hold at READ COMMITTED, REPEATABLE READ and SERIALIZABLE. At the latter two a lost race is a serialization failure,
+// which [Do] retries and which a caller's own transaction must.
+//
+// They hold for what the closure does in the transaction that it is given. A call to another service, an e-mail, a write
+// through another connection are outside: they happen again when the closure runs again, and are not undone with it.
+//
+// # Failure modes
+//
+//   - Crash before the commit: the database rolls back, the key is free, a retry does the work.
+//   - Crash after the commit, before the answer reaches the caller: a retry replays it.
+//   - The reply to COMMIT is lost: Do looks the key up on another connection and answers accordingly; if that fails too
+//     it returns [ErrOutcomeUnknown], after which a retry with the same key is safe.
+//   - Two executions in spite of the lock, say of versions that hash differently: the second to commit is rolled back by
+//     the primary key, and replays the first.
+//   - The clock of the application does not matter: expiry is decided by the server's.
+//   - A key that is reused after its TTL is refused with [ErrKeyExpired] until [Keys.Sweep] has removed its row, and is a
+//     new operation after that.
+//
+// # Storage
+//
+// Table "idem_key", one row for each key: a digest instead of the value, the scope and name as they are, the answer as
+// bytes. Table "idem_inbox", one row for each consumer and message. [Migrate] makes them; [Migrations] are plain files for
+// other tools. In a transaction at READ COMMITTED the row of a key is inserted once, complete, with the commit: no second
+// version, nothing to vacuum until it is swept. On PostgreSQL a transaction-level advisory lock on 64 bits of the digest
+// stands for the running operation. The columns epoch, lease_until and attempts are for work that leaves the database.
+//
+// # States
+//
+// PENDING does not occur, since a claim is not visible before its commit. PROCESSING is a lock, or state 1 at the higher
+// isolation levels; COMPLETED is state 2; FAILED is state 3, a final failure that is replayed.
+//
+// # Settings
+//
+// Choose TTL longer than the longest path on which a retry can come; 24 hours suits interactive clients, 7 days suits
+// queues with a dead letter queue. Run [Keys.SweepEvery] in one goroutine of each process. Leave Wait at 0 for HTTP, where
+// 409 with Retry-After is understood, and set it where the caller would only poll.
+//
+// # When not to use it
+//
+// For work that calls a payment provider: one commit cannot cover it. For reads. For messages whose handler is idempotent
+// by itself, such as a named column set to a value from the message.
 package idem
