@@ -61,9 +61,21 @@ func TestDerive(t *testing.T) {
 		t.Error("the order of the fields changed the key")
 	}
 	different := [][]Field{
-		{{"a", 1}}, {{"a", "1"}}, {{"a", 1}, {"b", nil}}, {{"b", 1}}, {{"a", 1.5}}, {{"a", []int{1}}}, {{"a", true}},
-		{{"a", int64(1) << 53}}, {{"a", int64(1)<<53 + 1}}, {{"a", ""}}, {{"a", nil}}, {{"ab", "c"}}, {{"a", "bc"}},
-		{{"a\xff", 1}}, {{"a\xfe", 1}},
+		{{"a", 1}},
+		{{"a", "1"}},
+		{{"a", 1}, {"b", nil}},
+		{{"b", 1}},
+		{{"a", 1.5}},
+		{{"a", []int{1}}},
+		{{"a", true}},
+		{{"a", int64(1) << 53}},
+		{{"a", int64(1)<<53 + 1}},
+		{{"a", ""}},
+		{{"a", nil}},
+		{{"ab", "c"}},
+		{{"a", "bc"}},
+		{{"a\xff", 1}},
+		{{"a\xfe", 1}},
 	}
 	seen := map[string]int{}
 	for i, fields := range different {

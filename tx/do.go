@@ -79,7 +79,7 @@ func (db *DB[T]) work(ctx context.Context, s *scope, t T, fn func(context.Contex
 			return
 		}
 		if errors.Is(err, ErrDiscard) && db.Dialect().Capabilities.ConcurrentWriters {
-			go db.rollback(ctx, t)
+			go func() { _ = db.rollback(ctx, t) }()
 			return
 		}
 		rerr := db.rollback(ctx, t)

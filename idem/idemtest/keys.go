@@ -129,9 +129,15 @@ func mismatch[T any](s *suite[T]) {
 func scopes[T any](s *suite[T]) {
 	keys := idem.New(s.DB, nil)
 	different := []idem.Key{
-		{Scope: "a", Name: "n", Value: "b:c"}, {Scope: "a:b", Name: "n", Value: "c"}, {Scope: "a", Name: "n:b", Value: "c"},
-		{Scope: "an", Name: "b", Value: "c"}, {Scope: "a", Name: "nb", Value: "c"}, {Scope: "a", Name: "n", Value: "bc"},
-		{Scope: "A", Name: "n", Value: "bc"}, {Scope: "a", Name: "n", Value: "bc "}, {Scope: "a", Name: "n", Value: "b'; drop table effect; --"},
+		{Scope: "a", Name: "n", Value: "b:c"},
+		{Scope: "a:b", Name: "n", Value: "c"},
+		{Scope: "a", Name: "n:b", Value: "c"},
+		{Scope: "an", Name: "b", Value: "c"},
+		{Scope: "a", Name: "nb", Value: "c"},
+		{Scope: "a", Name: "n", Value: "bc"},
+		{Scope: "A", Name: "n", Value: "bc"},
+		{Scope: "a", Name: "n", Value: "bc "},
+		{Scope: "a", Name: "n", Value: "b'; drop table effect; --"},
 	}
 	runs := &counter{}
 	for i, k := range different {

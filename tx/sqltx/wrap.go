@@ -69,7 +69,7 @@ func (w wrapped) read(ctx context.Context, s *tx.Stmt) (found bool, n int64, err
 	if err != nil {
 		return false, 0, err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	for r.Next() {
 		n++
 		if n == 1 && len(s.Dest) > 0 {
