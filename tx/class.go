@@ -81,8 +81,7 @@ func Classify(err error) Class {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return Permanent
 	}
-	var safe interface{ SafeToRetry() bool }
-	if errors.As(err, &safe) && safe.SafeToRetry() {
+	if unsent(err) {
 		return NotSent
 	}
 	return classOfConnection(err)

@@ -52,8 +52,27 @@ func classOfConnection(err error) Class {
 	}
 	var netErr net.Error
 	if errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, driver.ErrBadConn) {
+		errors.Is(err, net.ErrClosed) || errors.Is(err, driver.ErrBadConn) || closedConn(err) {
 		return Lost
 	}
 	return Permanent
+}
+
+// retryHint is what pgx's errors of a connection are.
+type retryHint interface {
+	error
+	SafeToRetry() bool
+}
+
+// unsent reports whether pgx says that nothing was sent.
+func unsent(err error) bool {
+	var e retryHint
+	return errors.As(err, &e) && e.SafeToRetry() && !closedConn(err)
+}
+
+// closedConn reports whether pgx says that the connection is closed. Its claim that this is safe to retry is not to be
+// believed: in the simple protocol it says so too (v5.12) when the connection broke before the reply came.
+func closedConn(err error) bool {
+	var e retryHint
+	return errors.As(err, &e) && e.Error() == "conn closed"
 }

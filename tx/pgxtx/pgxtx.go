@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -55,10 +56,17 @@ func beginSQL(o tx.Options) string {
 	return query
 }
 
+// errLost: the closure did not look at the error that told it so.
+var errLost = fmt.Errorf("pgxtx: the connection broke before the commit: %w", net.ErrClosed)
+
 func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 	own := t.(*ownTx)
 	if own.closed() {
 		return pgx.ErrTxClosed
+	}
+	if own.conn.IsClosed() {
+		own.release()
+		return errLost
 	}
 	switch own.conn.PgConn().TxStatus() {
 	case 'I':
@@ -78,7 +86,7 @@ func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 	switch {
 	case err == nil && tag == "ROLLBACK", aborted(err):
 		return tx.ErrTxAborted
-	case err == nil, at < len(tail) && d.refused(tail[at], err), !unknown(err, at == len(tail)):
+	case err == nil, at < len(tail) && fenceFailed(tail[at], err), !unknown(err, at == len(tail)):
 		return err
 	}
 	return &tx.CommitUnknownError{Err: err}
@@ -90,10 +98,9 @@ func aborted(err error) bool {
 	return errors.As(err, &pgErr) && pgErr.Code == "25P02" // in_failed_sql_transaction
 }
 
-// refused reports whether err of a statement before COMMIT proves that COMMIT did not run: its fence matched nothing, or
-// nothing had been sent after it.
-func (d *driver) refused(s *tx.Stmt, err error) bool {
-	return s.MustAffect != nil && errors.Is(err, s.MustAffect) || d.pipe.mode == pgx.QueryExecModeSimpleProtocol
+// fenceFailed reports whether s, a statement before COMMIT, had to affect a row and did not, so that COMMIT did not run.
+func fenceFailed(s *tx.Stmt, err error) bool {
+	return s.MustAffect != nil && errors.Is(err, s.MustAffect)
 }
 
 // unknown reports whether err, of a pipeline that ends in COMMIT, leaves the outcome open. atCommit tells whether it
@@ -104,7 +111,8 @@ func unknown(err error, atCommit bool) bool {
 	if errors.As(err, &pgErr) {
 		return atCommit && tx.Classify(pgErr) == tx.Lost
 	}
-	return !pgconn.SafeToRetry(err) && !errors.Is(err, errEncode)
+	var unsent unsentError
+	return !errors.As(err, &unsent)
 }
 
 func (d *driver) Rollback(ctx context.Context, t pgx.Tx) error {

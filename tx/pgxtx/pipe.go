@@ -14,8 +14,14 @@ import (
 
 const rollbackTimeout = 5 * time.Second
 
-// errEncode marks an error of an argument, found before anything was sent.
+// errEncode marks an error of an argument.
 var errEncode = errors.New("pgxtx: cannot encode an argument")
+
+// An unsentError is one that came before anything of the last statement was sent. Of the errors that come later none
+// proves that: pgx says of a connection which it has closed that it is safe to retry, whatever was under way.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
 
 // A pipe sends statements as one pipeline: one flush, one Sync, one round trip. It is pgx's SendBatch but for two things.
 // A statement that is new to the connection is parsed in the same round trip that runs it, so that a cold connection
@@ -47,11 +53,14 @@ func (p *pipe) commit(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (ta
 		if fresh[i], err = p.send(line, conn, parsed, s); err != nil {
 			parsed.forget(stmts[:i+1], fresh)
 			_ = line.Close() // closes the connection, which holds half a pipeline
-			return "", i, fmt.Errorf("%w: %w", errEncode, err)
+			return "", i, unsentError{fmt.Errorf("%w: %w", errEncode, err)}
 		}
 	}
 	if err := line.Sync(); err != nil {
 		parsed.forget(stmts, fresh)
+		if pgconn.SafeToRetry(err) {
+			err = unsentError{err}
+		}
 		return "", 0, err
 	}
 	for i, s := range stmts {
@@ -155,16 +164,23 @@ func settle(rows pgx.Rows, s *tx.Stmt) (tag string, err error) {
 
 // oneByOne does without a pipeline: simple protocol mode has none.
 func oneByOne(ctx context.Context, q querier, stmts []*tx.Stmt) (tag string, at int, err error) {
+	last := len(stmts) - 1
 	for i, s := range stmts {
+		if err := context.Cause(ctx); err != nil {
+			return "", i, unsentError{err}
+		}
 		rows, err := q.Query(ctx, text(s), s.Args...)
+		if err == nil {
+			tag, err = settle(rows, s)
+		}
+		if err != nil && i < last {
+			err = unsentError{err}
+		}
 		if err != nil {
 			return "", i, fenced(s, err)
 		}
-		if tag, err = settle(rows, s); err != nil {
-			return "", i, fenced(s, err)
-		}
 	}
-	return tag, len(stmts) - 1, nil
+	return tag, last, nil
 }
 
 // querier is a *pgx.Conn or a pgx.Tx.

@@ -27,17 +27,11 @@ func (d *driver) commitError(err error) error {
 	return &tx.CommitUnknownError{Err: err}
 }
 
-// refused reports whether err proves that the transaction was not committed and its connection is sound: the server
-// answered the COMMIT with an error, or it was not sent.
+// refused reports whether err proves that the transaction was not committed and that its connection is sound: the server
+// itself answered the COMMIT with an error. What a driver says of a connection proves nothing: lib/pq gives
+// driver.ErrBadConn for a lost reply, pgx says that it is safe to retry.
 func refused(err error) bool {
-	switch class := tx.Classify(err); class {
-	case tx.Lost:
-		return false
-	case tx.Permanent:
-		return sqlState(err) != "" || rolledBack(err)
-	default:
-		return true
-	}
+	return rolledBack(err) || sqlState(err) != "" && tx.Classify(err) != tx.Lost
 }
 
 // tailError names the error of a statement before COMMIT in a PostgreSQL transaction that had failed already.

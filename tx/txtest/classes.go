@@ -49,14 +49,16 @@ func (f *fixture[T]) wantConstraint(probe func(error) (string, bool), err error,
 func classUnique[T any](f *fixture[T]) {
 	f.exec("create table member (id integer primary key, email text constraint member_email unique, " +
 		"town text, street text, constraint member_address unique (town, street))")
-	f.exec("create unique index member_lower on member (lower(email))")
+	f.exec("create table label (name text)")
+	f.exec("create unique index label_lower on label (lower(name))")
+	f.exec("insert into label values ('new')")
 	f.exec("insert into member values (1, 'a@example.com', 'Ghent', 'Veldstraat')")
 	insert := "insert into member (id, email, town, street) values ($1, $2, $3, $4)"
 	f.wantConstraint(tx.UniqueViolation, f.provoke(tx.Unique, insert, 1, "b", "c", "d"), "member_pkey", "member.id")
 	f.wantConstraint(tx.UniqueViolation, f.provoke(tx.Unique, insert, 2, "a@example.com", "c", "d"), "member_email", "member.email")
 	f.wantConstraint(tx.UniqueViolation, f.provoke(tx.Unique, insert, 2, "b", "Ghent", "Veldstraat"),
 		"member_address", "member.town, member.street")
-	f.wantConstraint(tx.UniqueViolation, f.provoke(tx.Unique, insert, 2, "A@example.com", "c", "d"), "member_lower", "index 'member_lower'")
+	f.wantConstraint(tx.UniqueViolation, f.provoke(tx.Unique, "insert into label values ('New')"), "label_lower", "index 'label_lower'")
 	if _, ok := tx.CheckViolation(f.provoke(tx.Unique, insert, 1, "b", "c", "d")); ok {
 		f.Error("a unique violation passes for a check violation")
 	}
