@@ -89,8 +89,9 @@ func (db *DB[T]) work(ctx context.Context, s *scope, t T, fn func(context.Contex
 		}
 	}()
 	err = fn(context.WithValue(ctx, scopeKey{}, s), t)
-	if s.doomed != nil && (err == nil || errors.Is(err, ErrDiscard)) {
-		err = s.doomed
+	if s.doomed != nil && !db.conflict(err) {
+		// Whatever the closure made of it: it went on in a transaction that could no longer be completed.
+		err = s.doom(err)
 	}
 	returned = true
 	return err, nil
@@ -153,11 +154,17 @@ func (db *DB[T]) detach(ctx context.Context) (context.Context, context.CancelFun
 
 func (db *DB[T]) abort(err error, attempt int) *AbortError {
 	class := db.driver.Classify(err)
-	var inner *AbortError
-	if class == Retryable && errors.As(err, &inner) {
-		class = Permanent // another Do has used up its attempts on it
+	if class == Retryable && !db.conflict(err) {
+		class = Permanent
 	}
 	return &AbortError{Err: err, Class: class, Attempts: attempt}
+}
+
+// conflict reports whether only a fresh transaction can cure err. It does not for what another Do has used up its
+// attempts on.
+func (db *DB[T]) conflict(err error) bool {
+	var inner *AbortError
+	return db.driver.Classify(err) == Retryable && !errors.As(err, &inner)
 }
 
 // pause returns nil when the closure may run again, after a wait, and otherwise the error to stop with.

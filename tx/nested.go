@@ -12,7 +12,7 @@ const (
 
 // Nested runs fn inside a savepoint of t and undoes what fn did if it returns an error, panics or calls
 // runtime.Goexit; t stays usable. t may be a transaction that the caller began. Nested never runs fn again. An error
-// that only a fresh transaction can cure is kept, and [DB.Do] starts over even if the closure drops it.
+// that only a fresh transaction can cure is kept, and [DB.Do] starts over whatever the closure makes of it.
 //
 // Nested returns the error of fn, or that of the savepoint statements.
 func (db *DB[T]) Nested(ctx context.Context, t T, fn func(ctx context.Context, t T) error) error {
@@ -29,11 +29,7 @@ func (db *DB[T]) nested(ctx context.Context, t T, lead []*Stmt, fn func(context.
 	if s != nil {
 		deferred, hooks = s.mark()
 	}
-	if err := conn.Batch(ctx, append([]*Stmt{{SQL: SetSavepoint}}, lead...)...); err != nil {
-		db.doom(s, err)
-		return err
-	}
-	returned := false
+	returned, set := false, &Stmt{SQL: SetSavepoint, Affected: -1}
 	defer func() {
 		if returned && err == nil {
 			return
@@ -41,7 +37,8 @@ func (db *DB[T]) nested(ctx context.Context, t T, lead []*Stmt, fn func(context.
 		if s != nil {
 			s.reset(deferred, hooks)
 		}
-		if db.doom(s, err) {
+		// Without a savepoint of our own we would return to that of the closure outside.
+		if db.doom(s, err) || set.Affected < 0 {
 			return
 		}
 		dctx, cancel := db.detach(ctx)
@@ -49,6 +46,9 @@ func (db *DB[T]) nested(ctx context.Context, t T, lead []*Stmt, fn func(context.
 		// If this fails the transaction is aborted or its connection gone. Either way it can no longer commit.
 		_ = conn.Batch(dctx, &Stmt{SQL: BackToSavepoint}, &Stmt{SQL: ReleaseSavepoint})
 	}()
+	if err := conn.Batch(ctx, append([]*Stmt{set}, lead...)...); err != nil {
+		return err
+	}
 	err = fn(ctx, t)
 	returned = true
 	if err != nil {
@@ -60,7 +60,7 @@ func (db *DB[T]) nested(ctx context.Context, t T, lead []*Stmt, fn func(context.
 
 // doom reports whether only a fresh transaction can cure err, and makes the outermost Do begin one.
 func (db *DB[T]) doom(s *scope, err error) bool {
-	if err == nil || db.driver.Classify(err) != Retryable {
+	if !db.conflict(err) {
 		return false
 	}
 	if s != nil && s.doomed == nil {

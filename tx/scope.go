@@ -3,6 +3,7 @@ package tx
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // A scope is the state of one transaction that a DB began. It travels in the context of the closure.
@@ -28,6 +29,15 @@ func scopeFor(ctx context.Context, driver, t any) *scope {
 		return s
 	}
 	return nil
+}
+
+// doom returns the error of a closure that went on after an error that only a fresh transaction can cure, and returned err.
+// What came of going on is told by its text alone: it says nothing of whether to start over.
+func (s *scope) doom(err error) error {
+	if err == nil || errors.Is(err, ErrDiscard) {
+		return s.doomed
+	}
+	return fmt.Errorf("%w, and then %v", s.doomed, err) //nolint:errorlint // see above
 }
 
 // mark and reset undo what a savepoint undoes: the deferred statements and the hooks that came after it.

@@ -139,14 +139,14 @@ func cancellationNotHidden[T any](t *testing.T, open opener[T]) {
 }
 
 // T6: a context that ends during the commit; the reported outcome differs from what is stored.
-func TestT06_CommitRacesCancellation(t *testing.T) {
+func TestT06_CommitRacesCancellationCampaign(t *testing.T) {
 	onPostgres(t, commitRacesCancellation[pgx.Tx], commitRacesCancellation[*sql.Tx])
 }
 
 func commitRacesCancellation[T any](t *testing.T, open opener[T]) {
 	s := open(t, postgres(t), 4)
 	table(t, s)
-	n := rounds(t, 200)
+	n := rounds(t, 100)
 	reported := make([]error, n)
 	var done sync.WaitGroup
 	next := make(chan int)

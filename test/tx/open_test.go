@@ -88,10 +88,10 @@ func entries[T any](t testing.TB, s store[T], n int) (count int) {
 	return count
 }
 
-// rounds is how often a random campaign runs: 25 times, or as the variable ROUNDS says.
+// rounds is how often a random campaign runs: usual times, or as make test/stress says.
 func rounds(t testing.TB, usual int) int {
 	t.Helper()
-	n, err := strconv.Atoi(os.Getenv("ROUNDS"))
+	n, err := strconv.Atoi(os.Getenv("HOLDFAST_ROUNDS"))
 	if err != nil || n < 1 {
 		return usual
 	}

@@ -22,6 +22,10 @@ func batchRules[T any]() []rule[T] {
 		{name: "lead fails", rule: "A lead statement that fails leaves nothing open, and the closure does not run.", check: leadFails[T], conns: 1},
 		{name: "lead joins", rule: "The lead of a joined plan runs inside its savepoint.", check: leadJoins[T]},
 		{
+			name: "joined lead fails", rule: "The lead of a joined plan that fails is undone with its savepoint, and that one alone.",
+			check: joinedLeadFails[T],
+		},
+		{
 			name: "must affect", rule: "A statement that must affect a row and affects none fails with its own error, wherever it travels.",
 			check: mustAffect[T],
 		},
@@ -132,6 +136,26 @@ func leadJoins[T any](f *fixture[T]) {
 		return f.add(ctx, t, 2, 1)
 	}))
 	f.wantBalance(1, 100)
+	f.wantBalance(2, 101)
+}
+
+func joinedLeadFails[T any](f *fixture[T]) {
+	f.must(f.DB.Do(f.ctx, func(ctx context.Context, t T) error {
+		f.must(f.DB.Nested(ctx, t, func(ctx context.Context, t T) error {
+			f.must(f.add(ctx, t, 1, 1))
+			if err := f.DB.Run(ctx, tx.Plan[T]{
+				Lead: func() []*tx.Stmt {
+					return []*tx.Stmt{{SQL: addSQL, Args: []any{1, 10}}, {SQL: "insert into account (id, balance) values (1, 0)"}}
+				},
+				Work: func(context.Context, T) error { return nil },
+			}); f.DB.Classify(err) != tx.Unique {
+				f.Errorf("the joined plan gives %v, want a unique violation", err)
+			}
+			return f.add(ctx, t, 2, 1)
+		}))
+		return nil
+	}))
+	f.wantBalance(1, 101)
 	f.wantBalance(2, 101)
 }
 

@@ -18,11 +18,15 @@ func nestedRules[T any]() []rule[T] {
 			check: nestedCures[T],
 		},
 		{
+			name: "savepoint refused", rule: "A nested closure in a transaction that is aborted does not begin, and does not return to an outer savepoint.",
+			needs: abortsOnError, check: nestedInAborted[T],
+		},
+		{
 			name: "do joins", rule: "Do inside a closure of the same DB joins it by a savepoint, also with a pool of one.",
 			check: doJoins[T], conns: 1,
 		},
 		{
-			name: "nested conflict", rule: "An error that only a fresh transaction cures restarts the outermost closure, though the nested caller drops it.",
+			name: "nested conflict", rule: "An error that only a fresh transaction cures restarts the outermost closure, whatever the nested caller makes of it.",
 			check: nestedConflict[T],
 		},
 		{
@@ -101,6 +105,26 @@ func nestedCures[T any](f *fixture[T]) {
 	f.wantBalance(1, 101)
 }
 
+func nestedInAborted[T any](f *fixture[T]) {
+	f.must(f.DB.Do(f.ctx, func(ctx context.Context, t T) error {
+		err := f.DB.Nested(ctx, t, func(ctx context.Context, t T) error {
+			_, _ = f.DB.Tx(t).Exec(ctx, "insert into account (id, balance) values (1, 0)")
+			if err := f.DB.Nested(ctx, t, func(context.Context, T) error {
+				f.Error("the closure ran")
+				return nil
+			}); err == nil {
+				f.Error("a savepoint was set in an aborted transaction")
+			}
+			return f.add(ctx, t, 1, 1)
+		})
+		if err == nil {
+			f.Error("the outer savepoint was returned to, and its closure went on")
+		}
+		return nil
+	}))
+	f.wantBalance(1, 100)
+}
+
 func doJoins[T any](f *fixture[T]) {
 	f.must(f.DB.Do(f.ctx, func(ctx context.Context, t T) error {
 		f.must(f.add(ctx, t, 1, 1))
@@ -122,24 +146,24 @@ func doJoins[T any](f *fixture[T]) {
 }
 
 func nestedConflict[T any](f *fixture[T]) {
-	runs := 0
-	f.must(f.DB.Do(f.ctx, func(ctx context.Context, t T) error {
-		runs++
-		f.must(f.add(ctx, t, 1, 1))
-		_ = f.DB.Nested(ctx, t, func(ctx context.Context, t T) error {
-			return f.DB.Nested(ctx, t, func(ctx context.Context, t T) error {
-				if runs == 1 {
-					return f.conflict(ctx, t)
-				}
+	for i, then := range []error{nil, errRefused, tx.ErrDiscard} {
+		runs := 0
+		f.must(f.DB.Run(f.ctx, tx.Plan[T]{Work: func(ctx context.Context, t T) error {
+			runs++
+			f.must(f.add(ctx, t, 1, 1))
+			if runs > 1 {
 				return nil
+			}
+			_ = f.DB.Nested(ctx, t, func(ctx context.Context, t T) error {
+				return f.DB.Nested(ctx, t, func(ctx context.Context, t T) error { return f.conflict(ctx, t) })
 			})
-		})
-		return nil
-	}))
-	if runs != 2 {
-		f.Errorf("the outermost closure ran %d times, want 2", runs)
+			return then
+		}}))
+		if runs != 2 {
+			f.Errorf("the outermost closure, which went on to return %v, ran %d times, want 2", then, runs)
+		}
+		f.wantBalance(1, 101+int64(i))
 	}
-	f.wantBalance(1, 101)
 }
 
 func innerNeverRetries[T any](f *fixture[T]) {
