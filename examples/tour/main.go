@@ -1,0 +1,163 @@
+// Command tour runs every story and ends with a table: what the naive way damages, and what ours does.
+//
+//	go run ./examples/tour                          embedded SQLite, no server needed
+//	go run ./examples/tour -dsn postgres://…        PostgreSQL
+//	go run ./examples/tour -only payments,signup    some of them
+//	go run ./examples/tour -json                    an object a line
+//
+// It exits with 0 only if every invariant held, and every naive control broke: a control without damage means that the
+// load showed nothing.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/examples/internal/story"
+	"github.com/holdfast-go/holdfast/examples/payments/pay"
+	"github.com/holdfast-go/holdfast/examples/signup/register"
+	"github.com/holdfast-go/holdfast/examples/webhooks/hook"
+)
+
+// A chapter is a story on the tour.
+type chapter struct {
+	name  string
+	needs string // a server without which the story is listed as not run
+	crash bool
+	run   func(ctx context.Context, c story.Config) (story.Result, error)
+}
+
+var chapters = []chapter{
+	{name: "payments", run: pay.Run},
+	{name: "payments-crash", run: pay.Run, crash: true},
+	{name: "webhooks", run: hook.Run},
+	{name: "webhooks-crash", run: hook.Run, crash: true},
+	{name: "signup", run: register.Run},
+	{name: "overlaps", run: register.RunOverlaps, needs: "PostgreSQL"},
+}
+
+func main() {
+	story.RunChild()
+	c := story.Config{Out: os.Stderr}
+	flag.StringVar(&c.DSN, "dsn", "", "URL of a PostgreSQL database; SQLite without it")
+	flag.StringVar(&c.Payloads, "payloads", "", "file of webhook bodies, a JSON object a line")
+	flag.Uint64Var(&c.Seed, "seed", uint64(time.Now().UnixNano()), "seed of the random choices")
+	only := flag.String("only", "", "names of the stories to run, with commas between")
+	asJSON := flag.Bool("json", false, "print an object a line instead of the table")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	names, err := pick(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2) //nolint:gocritic // the process ends anyway
+	}
+	results := tour(ctx, c, names)
+	if *asJSON {
+		err = printJSON(os.Stdout, results)
+	} else {
+		err = printTable(os.Stdout, results)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if err != nil || !held(results) {
+		os.Exit(1)
+	}
+}
+
+// pick returns the chapters of a comma-separated list, or all.
+func pick(only string) ([]chapter, error) {
+	if only == "" {
+		return chapters, nil
+	}
+	var picked []chapter
+	for _, name := range strings.Split(only, ",") {
+		i := slices.IndexFunc(chapters, func(ch chapter) bool { return ch.name == strings.TrimSpace(name) })
+		if i < 0 {
+			var known []string
+			for _, ch := range chapters {
+				known = append(known, ch.name)
+			}
+			return nil, fmt.Errorf("-only: there is no story %q: there are %s", name, strings.Join(known, ", "))
+		}
+		picked = append(picked, chapters[i])
+	}
+	return picked, nil
+}
+
+func tour(ctx context.Context, c story.Config, chapters []chapter) []story.Result {
+	results := make([]story.Result, 0, len(chapters))
+	for i, ch := range chapters {
+		_, _ = fmt.Fprintf(c.Out, "[%d/%d] %s\n", i+1, len(chapters), ch.name)
+		if ch.needs != "" && c.DSN == "" {
+			results = append(results, story.Result{Story: ch.name, NotRun: "needs " + ch.needs + ": run with -dsn"})
+			continue
+		}
+		c.Crash = ch.crash
+		r, err := ch.run(ctx, c)
+		r.Story = ch.name
+		if err != nil {
+			r.OK = false
+			_, _ = fmt.Fprintf(c.Out, "  %v\n", err)
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+// held reports whether every story that ran is right, and at least one did.
+func held(results []story.Result) bool {
+	ran := 0
+	for _, r := range results {
+		if r.NotRun != "" {
+			continue
+		}
+		if ran++; !r.OK {
+			return false
+		}
+	}
+	return ran > 0
+}
+
+func printJSON(w io.Writer, results []story.Result) error {
+	encoder := json.NewEncoder(w)
+	for _, r := range results {
+		if err := encoder.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printTable(w io.Writer, results []story.Result) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "\nSTORY\tHAZARD\tBACKEND\tOPERATIONS\tNAIVE DAMAGE\tDAMAGE\tVERDICT")
+	for _, r := range results {
+		if r.NotRun != "" {
+			_, _ = fmt.Fprintf(table, "%s\t-\t-\t-\t-\t-\tnot run: %s\n", r.Story, r.NotRun)
+			continue
+		}
+		verdict := "held"
+		switch {
+		case r.Damage > 0:
+			verdict = "BROKEN"
+		case r.NaiveDamage <= 0:
+			verdict = "THE NAIVE CONTROL SHOWED NOTHING"
+		case !r.OK:
+			verdict = "FAILED"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%s\n", r.Story, r.Hazard, r.Backend, r.Operations, r.NaiveDamage, r.Damage, verdict)
+	}
+	return table.Flush()
+}
