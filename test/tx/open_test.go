@@ -28,19 +28,25 @@ type opener[T any] func(t testing.TB, url string, conns int) store[T]
 func openPgx(mode pgx.QueryExecMode) opener[pgx.Tx] {
 	return func(t testing.TB, url string, conns int) store[pgx.Tx] {
 		t.Helper()
-		config, err := pgxpool.ParseConfig(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.MaxConns = int32(conns)
-		config.ConnConfig.DefaultQueryExecMode = mode
-		pool, err := pgxpool.NewWithConfig(context.Background(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(pool.Close)
+		pool := pgxPool(t, url, conns, mode)
 		return store[pgx.Tx]{pgxtx.New(pool), func() int { return int(pool.Stat().AcquiredConns()) }}
 	}
+}
+
+func pgxPool(t testing.TB, url string, conns int, mode pgx.QueryExecMode) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = int32(conns)
+	config.ConnConfig.DefaultQueryExecMode = mode
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
 }
 
 func openSQL(driver string) opener[*sql.Tx] {
