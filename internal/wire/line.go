@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"net"
+	"time"
+)
+
+// A line delivers chunks in order, each after the delay. Chunks are under way together, as in a network: the delay does
+// not bound how many pass in a second.
+type line struct {
+	to     net.Conn
+	delay  time.Duration
+	closed <-chan struct{}
+	chunks chan late
+	ended  chan struct{}
+}
+
+type late struct {
+	chunk []byte
+	due   time.Time
+}
+
+func newLine(to net.Conn, delay time.Duration, closed <-chan struct{}) *line {
+	l := &line{to: to, delay: delay, closed: closed}
+	if delay > 0 {
+		l.chunks, l.ended = make(chan late, 1024), make(chan struct{})
+		go l.deliver()
+	}
+	return l
+}
+
+// send takes over chunk. It reports whether the line still works.
+func (l *line) send(chunk []byte) bool {
+	if len(chunk) == 0 {
+		return true
+	}
+	if l.delay <= 0 {
+		_, err := l.to.Write(chunk)
+		return err == nil
+	}
+	select {
+	case l.chunks <- late{chunk, time.Now().Add(l.delay)}:
+		return true
+	case <-l.ended:
+		return false
+	case <-l.closed:
+		return false
+	}
+}
+
+func (l *line) deliver() {
+	defer close(l.ended)
+	for c := range l.chunks {
+		until(c.due)
+		if _, err := l.to.Write(c.chunk); err != nil {
+			return
+		}
+	}
+}
+
+// close delivers what is under way.
+func (l *line) close() {
+	if l.delay > 0 {
+		close(l.chunks)
+		<-l.ended
+	}
+}
