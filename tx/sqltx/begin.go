@@ -21,9 +21,11 @@ type session struct {
 // Begin takes a connection of its own first, so that ctx bounds the wait for the pool.
 func (d *driver) Begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (*sql.Tx, error) {
 	t, err := d.begin(ctx, o)
-	// After a restart of the server every idle connection of the pool is dead, and each is found out by its BEGIN.
-	for stale := d.db.Stats().OpenConnections; err != nil && stale > 0 && d.dead(err); stale-- {
-		t, err = d.begin(ctx, o)
+	if d.dead(err) {
+		// After a restart of the server every idle connection of the pool is dead, and each is found out by its BEGIN.
+		for idle := d.db.Stats().OpenConnections; d.dead(err) && idle >= 0; idle-- {
+			t, err = d.begin(ctx, o)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -37,7 +39,9 @@ func (d *driver) Begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (*sql
 	return t, nil
 }
 
-func (d *driver) dead(err error) bool { return !d.sqlite() && tx.Classify(err) == tx.Lost }
+func (d *driver) dead(err error) bool {
+	return err != nil && !d.sqlite() && tx.Classify(err) == tx.Lost
+}
 
 func (d *driver) begin(ctx context.Context, o tx.Options) (*sql.Tx, error) {
 	conn, err := d.acquire(ctx)
