@@ -28,21 +28,37 @@ type driver struct {
 }
 
 func (d *driver) Begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (pgx.Tx, error) {
-	conn, err := d.pool.Acquire(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, err
+	t, dead, err := d.begin(ctx, o, lead)
+	if dead {
+		// After a restart of the server every idle connection of the pool is dead, and each is found out by its BEGIN.
+		for idle := d.pool.Stat().TotalConns(); dead && idle >= 0; idle-- {
+			t, dead, err = d.begin(ctx, o, lead)
 		}
-		return nil, fmt.Errorf("%w: %w", tx.ErrNotSent, err)
 	}
-	t := &ownTx{pooled: conn, conn: conn.Conn(), pipe: &d.pipe}
-	stmts := make([]*tx.Stmt, 0, 1+len(lead))
-	stmts = append(append(stmts, &tx.Stmt{SQL: beginSQL(o)}), lead...)
-	if _, err := d.pipe.run(ctx, t.conn, stmts); err != nil {
-		t.abandon(ctx)
+	if err != nil {
 		return nil, err
 	}
 	return t, nil
+}
+
+// begin reports in dead whether the connection was lost before BEGIN was answered.
+func (d *driver) begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (t *ownTx, dead bool, err error) {
+	conn, err := d.pool.Acquire(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, false, err
+		}
+		return nil, false, fmt.Errorf("%w: %w", tx.ErrNotSent, err)
+	}
+	t = &ownTx{pooled: conn, conn: conn.Conn(), pipe: &d.pipe}
+	stmts := make([]*tx.Stmt, 0, 1+len(lead))
+	stmts = append(append(stmts, &tx.Stmt{SQL: beginSQL(o)}), lead...)
+	at, err := d.pipe.run(ctx, t.conn, stmts)
+	if err != nil {
+		t.abandon(ctx)
+		return nil, at == 0 && tx.Classify(err) == tx.Lost, err
+	}
+	return t, false, nil
 }
 
 func beginSQL(o tx.Options) string {
