@@ -50,7 +50,9 @@ func TestRoundTrips(t *testing.T) {
 	tail := func() []*tx.Stmt {
 		return []*tx.Stmt{{SQL: "insert into effect (name) values ($1)", Args: []any{"b"}}, {SQL: "delete from effect where name = $1", Args: []any{"c"}}}
 	}
-	must := &tx.Stmt{SQL: "insert into effect (name) values ($1) returning 1", Args: []any{"d"}, MustAffect: fence}
+	must := func() *tx.Stmt {
+		return &tx.Stmt{SQL: "insert into effect (name) values ($1) returning 1", Args: []any{"d"}, MustAffect: fence}
+	}
 
 	for _, pin := range []struct {
 		name string
@@ -76,12 +78,12 @@ func TestRoundTrips(t *testing.T) {
 		}},
 		{"a statement with COMMIT that must affect a row", bare.plus(1), func(ctx context.Context, _ *wiretest.Rig, db *tx.DB[pgx.Tx]) error {
 			return db.Do(ctx, func(ctx context.Context, t pgx.Tx) error {
-				return errors.Join(run(ctx, t), db.Defer(ctx, t, must))
+				return errors.Join(run(ctx, t), db.Defer(ctx, t, must()))
 			})
 		}},
 		{"all of these", bare.plus(5), func(ctx context.Context, _ *wiretest.Rig, db *tx.DB[pgx.Tx]) error {
 			return db.Run(ctx, tx.Plan[pgx.Tx]{Lead: lead, Work: func(ctx context.Context, t pgx.Tx) error {
-				return errors.Join(run(ctx, t), db.Defer(ctx, t, append(tail(), must)...))
+				return errors.Join(run(ctx, t), db.Defer(ctx, t, append(tail(), must())...))
 			}})
 		}},
 		{"a savepoint costs two", trips{{6, 8}, {6, 6}, {6, 8}, {8, 8}, {6, 6}}, func(ctx context.Context, _ *wiretest.Rig, db *tx.DB[pgx.Tx]) error {

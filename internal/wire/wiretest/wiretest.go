@@ -41,7 +41,7 @@ func OpenAt(t testing.TB, mode pgx.QueryExecMode, url string) *Rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { proxy.Close() })
+	t.Cleanup(func() { _ = proxy.Close() })
 	config, err := pgxpool.ParseConfig(proxy.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func OpenAt(t testing.TB, mode pgx.QueryExecMode, url string) *Rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { direct.Close(ctx) })
+	t.Cleanup(func() { _ = direct.Close(ctx) })
 	return &Rig{TB: t, Proxy: proxy, Pool: pool, Direct: direct}
 }
 
