@@ -25,7 +25,7 @@ func commitReplyLost[T any](t *testing.T, open opener[T]) {
 	t.Run("unknown", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {
-			damage  int32
+			damage  int
 			applied int
 		}{{cutReply, 1}, {cutRequest, 0}, {holdReply, 1}} {
 			p, proxied, direct := throughProxy(t)
@@ -38,7 +38,7 @@ func commitReplyLost[T any](t *testing.T, open opener[T]) {
 				if err := tx.AfterCommit(ctx, func(context.Context) { t.Error("a hook ran though the outcome is unknown") }); err != nil {
 					return err
 				}
-				p.arm(c.damage)
+				arm(p, c.damage)
 				_, err := db.Tx(nt).Exec(ctx, insertEntry, 1)
 				return err
 			})
@@ -54,7 +54,7 @@ func commitReplyLost[T any](t *testing.T, open opener[T]) {
 	t.Run("resolved", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {
-			damage int32
+			damage int
 			runs   int
 		}{{cutReply, 1}, {cutRequest, 2}} {
 			p, proxied, direct := throughProxy(t)
@@ -65,7 +65,7 @@ func commitReplyLost[T any](t *testing.T, open opener[T]) {
 				Work: func(ctx context.Context, nt T) error {
 					runs++
 					if runs == 1 {
-						p.arm(c.damage)
+						arm(p, c.damage)
 					}
 					if err := tx.AfterCommit(ctx, func(context.Context) { hooks++ }); err != nil {
 						return err
@@ -245,7 +245,7 @@ func ambiguousCommit[T any](t *testing.T, open opener[T]) {
 	noAnswer := errors.New("the standby does not know")
 	err := s.Run(t.Context(), tx.Plan[T]{
 		Work: func(ctx context.Context, nt T) error {
-			p.arm(cutReply)
+			arm(p, cutReply)
 			_, err := s.Tx(nt).Exec(ctx, insertEntry, 1)
 			return err
 		},
