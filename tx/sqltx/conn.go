@@ -2,6 +2,7 @@ package sqltx
 
 import (
 	"context"
+	"database/sql"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -11,14 +12,11 @@ type poolConn struct{ d *driver }
 
 func (c poolConn) Dialect() *tx.Dialect { return c.d.dialect }
 
-// open returns what to run a statement on. SQLite needs a connection that waits for locks; elsewhere database/sql picks
-// one, and another when the driver says that the statement did not reach the server. once keeps it from that: pgx sends a
-// statement without arguments by the simple protocol, and then (v5.12) says so of a lost reply too.
-func (c poolConn) open(ctx context.Context, once bool) (q querier, done func(), err error) {
-	if !c.d.sqlite() && !once {
-		return c.d.db, func() {}, nil
-	}
-	conn, err := c.d.acquire(ctx)
+// open returns a connection to run a statement on. A *sql.DB would not do: it runs the statement again when the driver
+// returns driver.ErrBadConn, which pgx (for one without arguments) and lib/pq do also when the reply was lost. The price
+// is that a connection which died in the pool is found out by a statement that fails.
+func (c poolConn) open(ctx context.Context) (conn *sql.Conn, done func(), err error) {
+	conn, err = c.d.acquire(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -38,7 +36,7 @@ func (c poolConn) open(ctx context.Context, once bool) (q querier, done func(), 
 }
 
 func (c poolConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	q, done, err := c.open(ctx, len(args) == 0)
+	q, done, err := c.open(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -47,7 +45,7 @@ func (c poolConn) Exec(ctx context.Context, query string, args ...any) (int64, e
 }
 
 func (c poolConn) Query(ctx context.Context, query string, args ...any) (tx.Rows, error) {
-	q, done, err := c.open(ctx, false)
+	q, done, err := c.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +58,7 @@ func (c poolConn) Query(ctx context.Context, query string, args ...any) (tx.Rows
 }
 
 func (c poolConn) QueryRow(ctx context.Context, query string, args ...any) tx.Row {
-	q, done, err := c.open(ctx, false)
+	q, done, err := c.open(ctx)
 	if err != nil {
 		return failedRow{err}
 	}
