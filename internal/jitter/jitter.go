@@ -10,12 +10,13 @@ import (
 // jitter" of https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/. attempt counts from 1. It does
 // not overflow at any attempt.
 func Full(base, limit time.Duration, attempt int) time.Duration {
-	d := base
-	for i := 1; i < attempt && d < limit; i++ {
+	d := min(base, limit)
+	for i := 1; i < attempt && d > 0 && d < limit; i++ {
+		if d > limit/2 {
+			d = limit
+			break
+		}
 		d *= 2
-	}
-	if d > limit || d <= 0 {
-		d = limit
 	}
 	if d <= 0 {
 		return 0
