@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+)
+
+// A group is measured together. The first variant is the reference.
+type group struct {
+	name     string
+	variants func(s *setup) []variant
+	bars     []bar
+}
+
+// A bar is a ratio to hold, without and with a network.
+type bar struct {
+	at, reference  int
+	direct, remote float64
+}
+
+var groups = []group{
+	{
+		name: "idem",
+		variants: func(s *setup) []variant {
+			return []variant{
+				{"pgx, 3 trips: begin+claim, work, done+commit", s.threeTrips},
+				{"pgx, 5 trips: one statement each", s.fiveTrips},
+				{"pgx, 2 commits: claim, then the rest", s.twoCommits},
+				{"pgx, no key: begin, work, commit", s.bare},
+				{"idem.Do", s.do},
+			}
+		},
+		bars: []bar{{at: 4, reference: 0, direct: 0.85, remote: 0.95}, {at: 4, reference: 2, direct: 1.3, remote: 1.5}},
+	},
+	{
+		name: "replay",
+		variants: func(s *setup) []variant {
+			return []variant{
+				{"pgx, select by primary key", s.bareSelect},
+				{"idem.Do, known to this process", s.replay},
+				{"idem.Do, first time in this process", s.replayElsewhere},
+			}
+		},
+		bars: []bar{{at: 1, reference: 0, direct: 0.85, remote: 0.95}, {at: 2, reference: 0, direct: 0.85, remote: 0.95}},
+	},
+	{
+		name: "inbox",
+		variants: func(s *setup) []variant {
+			return []variant{
+				{"pgx, no inbox: begin, work, commit", s.bare},
+				{"Inbox.Do", s.inboxDo},
+				{fmt.Sprintf("Inbox.DoBatch of %d messages", batchSize), s.inboxBatch},
+			}
+		},
+	},
+	{
+		name: "sql",
+		variants: func(s *setup) []variant {
+			return []variant{
+				{"database/sql, 5 trips: one statement each", s.sqlFiveTrips},
+				{"idem.Do on database/sql", s.sqlDo},
+			}
+		},
+	},
+}
+
+// print shows a group: rates, ratios to the reference, allocations with one caller or the fewest, and the bars.
+func (g group) print(variants []variant, results [][][]slice, counts []int, lag time.Duration) {
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	network := "no added delay"
+	if lag > 0 {
+		network = fmt.Sprintf("%v added to a round trip", lag)
+	}
+	fmt.Printf("\n%s, %s\n", g.name, network)
+	for _, c := range counts {
+		_, _ = fmt.Fprintf(out, "c=%d ops/s\tratio\t", c)
+	}
+	if lag == 0 { // the proxy that makes the delay allocates too
+		_, _ = fmt.Fprint(out, "allocs/op\t")
+	}
+	_, _ = fmt.Fprintln(out)
+	for i, v := range variants {
+		for _, rounds := range results {
+			_, _ = fmt.Fprintf(out, "%.0f\t%.2f\t", rate(rounds, i), ratio(rounds, i, 0))
+		}
+		if lag == 0 {
+			_, _ = fmt.Fprintf(out, "%.0f\t", allocs(results[0], i))
+		}
+		_, _ = fmt.Fprintf(out, "  %s\n", v.name)
+	}
+	_ = out.Flush()
+	for _, b := range g.bars {
+		want := b.direct
+		if lag > 0 {
+			want = b.remote
+		}
+		for i, c := range counts {
+			got, verdict := ratio(results[i], b.at, b.reference), "PASS"
+			if got < want {
+				verdict = "below"
+			}
+			fmt.Printf("%-5s  c=%-2d  %.2f of %.2f  %s / %s\n", verdict, c, got, want, variants[b.at].name, variants[b.reference].name)
+		}
+	}
+}

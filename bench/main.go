@@ -1,0 +1,106 @@
+// Command bench measures Holdfast beside hand-written pgx. Run it from the root:
+//
+//	go run ./bench                         // all, a few minutes
+//	go run ./bench -only replay -c 1       // one group, one caller
+//	go run ./bench -dsn postgres://…       // that server, else HOLDFAST_TEST_POSTGRES, else one that it starts
+//
+// Variants take turns in short slices. A ratio is the median of the ratios within a round, which holds where the rates
+// themselves drift. The bars are what the project wants to hold; the command prints how it stands and does not fail.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testdb"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := bench(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(ctx context.Context) (err error) {
+	dsn := flag.String("dsn", os.Getenv(testdb.PostgresEnv), "URL of a PostgreSQL server; a schema of its own is used")
+	length := flag.Duration("slice", 300*time.Millisecond, "length of a slice")
+	rounds := flag.Int("rounds", 15, "how often each variant has its turn")
+	callers := flag.String("c", "1,8,32", "concurrent callers")
+	only := flag.String("only", "", "groups to run, of idem, replay, inbox, sql")
+	delays := flag.String("delay", "0s,1ms", "added network delay of a round trip")
+	flag.Parse()
+
+	counts, err := list(*callers, strconv.Atoi)
+	if err != nil {
+		return err
+	}
+	lags, err := list(*delays, time.ParseDuration)
+	if err != nil {
+		return err
+	}
+	if *dsn == "" {
+		server, err := testdb.StartPostgres(ctx)
+		if err != nil {
+			return fmt.Errorf("no PostgreSQL server: %w: name one with -dsn", err)
+		}
+		defer func() { _ = server.Close() }()
+		*dsn = server.URL()
+	}
+	p := plan{slice: *length, rounds: *rounds}
+	for _, lag := range lags {
+		for _, g := range groups {
+			if *only != "" && !slices.Contains(strings.Split(*only, ","), g.name) {
+				continue
+			}
+			if err := p.group(ctx, *dsn, g, lag, counts); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func list[T any](text string, parse func(string) (T, error)) ([]T, error) {
+	var values []T
+	for part := range strings.SplitSeq(text, ",") {
+		v, err := parse(part)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, v)
+	}
+	return values, nil
+}
+
+// group measures one group and prints it.
+func (p plan) group(ctx context.Context, dsn string, g group, lag time.Duration, counts []int) (err error) {
+	s, err := open(ctx, dsn, lag/2, slices.Max(counts))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := s.close(); err == nil {
+			err = e
+		}
+	}()
+	results := make([][][]slice, len(counts))
+	variants := g.variants(s)
+	for i, callers := range counts {
+		if results[i], err = p.measure(ctx, variants, callers); err != nil {
+			return err
+		}
+	}
+	g.print(variants, results, counts, lag)
+	return nil
+}
