@@ -65,6 +65,9 @@ func Classify(err error) Class {
 	if err == nil {
 		return Permanent
 	}
+	if errors.Is(err, ErrCommitUnknown) {
+		return Permanent // whatever went wrong on the way, running it again could do it twice
+	}
 	var aborted *AbortError
 	if errors.As(err, &aborted) && aborted.Class != Permanent {
 		return aborted.Class

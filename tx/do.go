@@ -169,8 +169,9 @@ func (db *DB[T]) conflict(err error) bool {
 
 // pause returns nil when the closure may run again, after a wait, and otherwise the error to stop with.
 func (db *DB[T]) pause(ctx context.Context, attempt int, err error) error {
-	var aborted *AbortError
-	if !errors.As(err, &aborted) || aborted.Class != Retryable {
+	// Only the error of this very attempt says so: one inside another proves nothing of this transaction.
+	aborted, ok := err.(*AbortError) //nolint:errorlint // see above
+	if !ok || aborted.Class != Retryable {
 		return err
 	}
 	if attempt >= db.o.attempts() {
