@@ -1,0 +1,112 @@
+package deptest_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/deptest"
+)
+
+func list(t *testing.T) []deptest.Package {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Doc", deptest.Module+"/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packages []deptest.Package
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); decoder.More(); {
+		var p deptest.Package
+		if err := decoder.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		// In a workspace the pattern reaches the nested modules too, which may import what they like.
+		if !slices.ContainsFunc([]string{"test", "examples", "bench"}, func(m string) bool {
+			return strings.HasPrefix(p.ImportPath+"/", deptest.Module+"/"+m+"/")
+		}) {
+			packages = append(packages, p)
+		}
+	}
+	if len(packages) < 8 {
+		t.Fatalf("only %d packages were listed", len(packages))
+	}
+	return packages
+}
+
+func TestNoBanIsBroken(t *testing.T) {
+	t.Parallel()
+	for _, line := range deptest.Check(list(t), deptest.Bans) {
+		t.Error(line)
+	}
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	for _, p := range list(t) {
+		if p.Doc == "" {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}
+
+// Each of these is what a ban is there for; a ban that lets its own pass is no ban.
+func TestPlantedImportsAreReported(t *testing.T) {
+	t.Parallel()
+	const m = deptest.Module
+	for _, c := range []struct{ in, path, reason string }{
+		{m, "github.com/google/uuid", "vocabulary"},
+		{m, m + "/tx", "vocabulary"},
+		{m + "/idem", "github.com/jackc/pgx/v5", "only tx/pgxtx"},
+		{m + "/tx/sqltx", "github.com/jackc/pgx/v5/stdlib", "only tx/pgxtx"},
+		{m + "/tx", m + "/idem", "no pattern"},
+		{m + "/tx", "modernc.org/sqlite", "no client library"},
+		{m + "/idem", "github.com/redis/go-redis/v9", "only the redis packages"},
+		{m + "/idem", m + "/outbox", "independent"},
+		{m + "/idem/idemhttp", m + "/retry", "independent"},
+		{m + "/saga", m + "/lease/redislease", "independent"},
+		{m + "/retry/retryhttp", m + "/tx", "without a database"},
+		{m + "/idem", m + "/internal/testdb", "test servers"},
+	} {
+		broken := deptest.Check([]deptest.Package{{ImportPath: c.in, Imports: []string{c.path}}}, deptest.Bans)
+		if !slices.ContainsFunc(broken, func(line string) bool { return strings.Contains(line, c.reason) }) {
+			t.Errorf("%s may import %s: %v", c.in, c.path, broken)
+		}
+	}
+	fine := []deptest.Package{
+		{ImportPath: m + "/idem", Imports: []string{m, m + "/tx", m + "/internal/jitter", "context"}},
+		{ImportPath: m + "/tx/pgxtx", Imports: []string{m + "/tx", "github.com/jackc/pgx/v5"}},
+		{ImportPath: m + "/idem/redisidem", Imports: []string{m + "/idem", "github.com/redis/go-redis/v9"}},
+	}
+	for _, line := range deptest.Check(fine, deptest.Bans) {
+		t.Error(line)
+	}
+}
+
+// Each direct requirement of the root module is one that every user gets to see.
+func TestTheRootModuleRequiresLittle(t *testing.T) {
+	t.Parallel()
+	allowed := []string{
+		"github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "github.com/cenkalti/backoff/v4", "golang.org/x/sync",
+		"go.uber.org/goleak",
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json", "../../go.mod").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mod struct {
+		Require []struct {
+			Path     string
+			Indirect bool
+		}
+	}
+	if err := json.Unmarshal(out, &mod); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range mod.Require {
+		if !r.Indirect && !slices.Contains(allowed, r.Path) {
+			t.Errorf("the root module requires %s", r.Path)
+		}
+	}
+}
