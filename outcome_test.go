@@ -29,7 +29,7 @@ func TestOutcomeOf(t *testing.T) {
 		{stated(holdfast.NotApplied), holdfast.NotApplied},
 		{fmt.Errorf("wrapped: %w", stated(holdfast.NotApplied)), holdfast.NotApplied},
 		{errors.Join(errors.New("plain"), stated(holdfast.Applied)), holdfast.Applied},
-		{fmt.Errorf("hidden: %v", stated(holdfast.NotApplied)), holdfast.Unknown},
+		{fmt.Errorf("hidden: %s", stated(holdfast.NotApplied).Error()), holdfast.Unknown},
 	} {
 		if got := holdfast.OutcomeOf(c.err); got != c.want {
 			t.Errorf("OutcomeOf(%v) = %v, want %v", c.err, got, c.want)

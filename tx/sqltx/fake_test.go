@@ -73,7 +73,8 @@ func (c *fakeConn) Prepare(string) (driver.Stmt, error) { return nil, errors.New
 func (c *fakeConn) Begin() (driver.Tx, error)           { return nil, errors.New("not used") }
 func (c *fakeConn) IsValid() bool                       { return !c.dead.Load() }
 func (c *fakeConn) Commit() error                       { return c.f.call(context.Background(), c, "COMMIT") }
-func (c *fakeConn) Rollback() error                     { return c.f.call(context.Background(), c, "ROLLBACK") }
+
+func (c *fakeConn) Rollback() error { return c.f.call(context.Background(), c, "ROLLBACK") }
 
 func (c *fakeConn) Close() error {
 	c.f.mu.Lock()
