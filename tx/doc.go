@@ -24,7 +24,44 @@
 //
 // # What a transaction promises
 //
-// It is for one goroutine at a time and ends with the closure. Nobody rolls it back from another goroutine.
+// A transaction is for one goroutine at a time and ends with the closure; use after that is an error. Whoever began it
+// ends it, and nobody else: not a pattern, not a joined Do, not another goroutine when the context ends. A statement whose
+// context ends fails, and on PostgreSQL takes the transaction with it.
+//
+// A pattern that gets a [Tx] leaves it usable unless a statement failed. What only a fresh transaction can cure is not
+// cured by a savepoint: it goes up to the outermost Do, whatever the closures in between make of it. The conflict must be
+// visible in the chain of the error for that (wrap it with %w), unless a savepoint has seen it.
+//
+// # Outcomes
+//
+//	error of Do            what happened                                       outcome      runs again
+//	nil                    the server said that it committed                   Applied
+//	*AbortError            the closure failed, or the database refused         NotApplied   if its class is Retryable
+//	*CommitUnknownError    COMMIT was sent, its reply never came               Unknown      never, unless resolved
+//	*EndedError            it was over before Do could end it                  Unknown      never
+//
+// # Round trips
+//
+//	                                         pgxtx             sqltx
+//	n statements in Do                       n + 2             n + 2
+//	statements that lead (with BEGIN)        + 0               + 1 each
+//	statements deferred (to the COMMIT)      + 0               + 1 each
+//	a batch                                  1                 1 each
+//	a savepoint that succeeds                + 2               + 2
+//
+// # Error classes
+//
+//	Class                         PostgreSQL                      SQLite                     then
+//	Retryable                     40001 40P01                     BUSY LOCKED                the closure runs again
+//	Unique                        23505                           UNIQUE PRIMARYKEY ROWID    see UniqueViolation
+//	Exclusion                     23P01                                                      see ExclusionViolation
+//	ForeignKey                    23503                           FOREIGNKEY                 see ForeignKeyViolation
+//	Check                         23514                           CHECK                      see CheckViolation
+//	NotSent                       dial failed, 53300 57P03        cannot open                ErrNotSent
+//	ReadOnly                      25006                           READONLY                   ErrReadOnly
+//	Undefined                     42P01 42703 3F000               by its message             ErrNotMigrated
+//	Lost                          08xxx 57P01 57P02, broken       IOERR                      at COMMIT: unknown
+//	Permanent                     the rest                        the rest
 //
 // # Failure modes
 //
@@ -34,8 +71,9 @@
 //
 // # Errors
 //
-// [Classify] sorts errors by SQLSTATE or SQLite result code without importing drivers. [UniqueViolation] and its sisters
-// name the constraint. errors.Is finds [ErrNotSent], [ErrReadOnly] and [ErrNotMigrated] on what Do returns.
+// [Classify] reads the SQLSTATE or the result code of SQLite out of the error's chain and imports no driver.
+// [UniqueViolation] and its sisters name the constraint. errors.Is finds [ErrNotSent], [ErrReadOnly] and
+// [ErrNotMigrated] on what Do returns.
 //
 // # Settings
 //
