@@ -35,6 +35,7 @@ func (f *fake) Begin(ctx context.Context, _ tx.Options, _ []*tx.Stmt) (*int, err
 func (f *fake) Commit(ctx context.Context, _ *int, _ []*tx.Stmt) error {
 	return f.call(ctx, "commit", f.commit)
 }
+
 func (f *fake) Rollback(ctx context.Context, _ *int) error {
 	return f.call(ctx, "rollback", f.rollback)
 }
@@ -187,16 +188,20 @@ func TestErrors(t *testing.T) {
 		{&tx.AbortError{Err: cause, Attempts: 1}, "the cause", []error{cause}, holdfast.NotApplied},
 		{
 			&tx.AbortError{Err: cause, Attempts: 3, Class: tx.Retryable, Stop: tx.ErrAttempts},
-			"tx: no attempts left, after 3 attempts: the cause", []error{cause, tx.ErrAttempts}, holdfast.NotApplied,
+			"tx: no attempts left, after 3 attempts: the cause",
+			[]error{cause, tx.ErrAttempts},
+			holdfast.NotApplied,
 		},
 		{
 			&tx.AbortError{Err: cause, Class: tx.ReadOnly}, "tx: the database is read-only: connect to the primary: the cause",
-			[]error{cause, tx.ErrReadOnly}, holdfast.NotApplied,
+			[]error{cause, tx.ErrReadOnly},
+			holdfast.NotApplied,
 		},
 		{&tx.CommitUnknownError{Err: cause}, "tx: the outcome of the commit is unknown: the cause", []error{cause, tx.ErrCommitUnknown}, holdfast.Unknown},
 		{
 			&tx.CommitUnknownError{Err: cause, Resolve: errRoute}, "tx: the outcome of the commit is unknown: the cause; looking for its effect: no route",
-			[]error{cause, errRoute, tx.ErrCommitUnknown}, holdfast.Unknown,
+			[]error{cause, errRoute, tx.ErrCommitUnknown},
+			holdfast.Unknown,
 		},
 		{&tx.EndedError{}, "tx: the closure ended the transaction by itself", []error{tx.ErrEnded}, holdfast.Unknown},
 		{&tx.EndedError{Err: cause}, "the cause (tx: the closure ended the transaction by itself)", []error{tx.ErrEnded, cause}, holdfast.Unknown},
