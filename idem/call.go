@@ -69,7 +69,7 @@ func (k *Keys[T]) claim(c *call) []*tx.Stmt {
 		insert := &tx.Stmt{SQL: k.sql.claim, Args: []any{c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}}
 		return []*tx.Stmt{insert, lookup}
 	}
-	number := c.digest.lock(k.table.Schema + "." + k.table.Name)
+	number := c.digest.lock()
 	lookup.SQL = k.sql.claim
 	lookup.Args = []any{number, c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}
 	return []*tx.Stmt{{SQL: k.sql.lock, Args: []any{number, c.digest[:]}, Dest: []any{&c.locked}}, lookup}

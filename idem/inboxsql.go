@@ -1,10 +1,6 @@
 package idem
 
-import (
-	"strings"
-
-	"github.com/holdfast-go/holdfast/tx"
-)
+import "github.com/holdfast-go/holdfast/tx"
 
 // inboxSQL are the statements of one inbox table.
 type inboxSQL struct {
@@ -15,7 +11,7 @@ type inboxSQL struct {
 }
 
 const markPostgres = `with lock as materialized (
-	select pg_try_advisory_xact_lock($1::bigint) as free
+	select pg_try_advisory_xact_lock({lock}) as free
 	where not exists (select from {table} where consumer = $2::text and message_id = $3::text)
 ), mark as (
 	insert into {table} (consumer, message_id, expires_at)
@@ -49,7 +45,7 @@ const sweepInboxSQLite = `delete from {table} where (consumer, message_id) in (
 	select consumer, message_id from {table} where expires_at <= ` + nowSQLite + ` order by expires_at limit $1)`
 
 func newInboxSQL(d *tx.Dialect, schema, table string) inboxSQL {
-	in := func(query string) string { return strings.ReplaceAll(query, "{table}", d.Table(schema, table)) }
+	in := inTable(d, schema, table)
 	if d == tx.SQLite {
 		return inboxSQL{mark: in(markSQLite), many: in(manySQLite), unmark: in(unmarkSQL), sweep: in(sweepInboxSQLite)}
 	}
@@ -85,7 +81,7 @@ func (in *Inbox[T]) mark(id string) *mark {
 		m.stmt = &tx.Stmt{SQL: in.sql.mark, Args: []any{in.consumer, id, ttl}}
 		return m
 	}
-	number := Key{Scope: in.consumer, Name: "inbox", Value: id}.digest().lock(in.o.Schema + "." + in.o.Table)
+	number := Key{Scope: in.consumer, Name: "inbox", Value: id}.digest().lock()
 	m.stmt = &tx.Stmt{SQL: in.sql.mark, Args: []any{number, in.consumer, id, ttl}, Dest: []any{&m.free, &m.fresh}}
 	return m
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash/fnv"
 	"strings"
 	"unicode/utf8"
 )
@@ -47,12 +46,9 @@ func (k Key) digest() digest {
 // short is the digest for events and logs.
 func (d digest) short() string { return hex.EncodeToString(d[:8]) }
 
-// lock is the number of the advisory lock of the key in a table. Two keys that share one, which is a matter of 2^-64,
-// refuse each other while they run, and no more.
-func (d digest) lock(table string) int64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(table))
-	return int64(h.Sum64() ^ binary.BigEndian.Uint64(d[:])) //nolint:gosec // the bits are all that matters
+// lock are the bits of the digest that go into the number of the advisory lock.
+func (d digest) lock() int64 {
+	return int64(binary.BigEndian.Uint64(d[:])) //nolint:gosec // the bits are all that matters
 }
 
 func (k Key) validate() error {

@@ -25,14 +25,6 @@ func TestDigestsOfDifferentPartsDiffer(t *testing.T) {
 	}
 }
 
-func TestLocksOfTablesDiffer(t *testing.T) {
-	t.Parallel()
-	d := Key{Scope: "s", Name: "n", Value: "v"}.digest()
-	if d.lock("a") == d.lock("b") {
-		t.Fatal("two tables share the lock of a key")
-	}
-}
-
 func TestDerive(t *testing.T) {
 	t.Parallel()
 	derive := func(fields ...Field) Key {

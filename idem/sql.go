@@ -39,7 +39,7 @@ type keySQL struct {
 }
 
 const claimPostgres = `with lock as (
-	select 1 where current_setting('transaction_isolation') <> 'read committed' and pg_try_advisory_xact_lock($1::bigint)
+	select 1 where current_setting('transaction_isolation') <> 'read committed' and pg_try_advisory_xact_lock({lock})
 ), claim as (
 	insert into {table} (k, scope, name, state, fp, nonce, expires_at)
 	select $2::bytea, $3::text, $4::text, 1, $5::bytea, $6::bigint, clock_timestamp() + $7::bigint * interval '1 microsecond'
@@ -84,7 +84,7 @@ const sweepSQLite = `delete from {table} where k in (
 	select k from {table} where expires_at <= ` + nowSQLite + ` and state in (2, 3) order by expires_at limit $1)`
 
 func newKeySQL(d *tx.Dialect, schema, table string) keySQL {
-	in := func(query string) string { return strings.ReplaceAll(query, "{table}", d.Table(schema, table)) }
+	in := inTable(d, schema, table)
 	if d == tx.SQLite {
 		return keySQL{
 			claim: in(claimSQLite), lookup: in(lookupSQLite), complete: in(completeSQLite),
@@ -101,4 +101,16 @@ func newKeySQL(d *tx.Dialect, schema, table string) keySQL {
 // tryLock takes an advisory lock until the transaction ends, or finds it taken. It never waits and never fails, so it
 // leaves a transaction of the caller's usable. Where the key has a row, the row is the answer: no lock is taken, and none
 // outlives a replay by the time of its rollback.
-const tryLock = `select pg_try_advisory_xact_lock($1::bigint) where not exists (select from {table} where k = $2::bytea)`
+const tryLock = `select pg_try_advisory_xact_lock({lock}) where not exists (select from {table} where k = $2::bytea)`
+
+// inTable returns a function that puts the names of a table into a statement. {lock} is the number of an advisory lock:
+// bits of the key and the identity of the table, which is the same however callers spell its name or set their search
+// path. Two keys that share a number, which is a matter of 2^-64, refuse each other while they run, and no more.
+func inTable(d *tx.Dialect, schema, table string) func(query string) string {
+	name := d.Table(schema, table)
+	literal := "'" + strings.ReplaceAll(name, "'", "''") + "'"
+	return strings.NewReplacer(
+		"{table}", name,
+		"{lock}", "$1::bigint # ("+literal+"::regclass::oid::bigint * 2654435761)",
+	).Replace
+}

@@ -18,6 +18,7 @@ func raceRules[T any]() []rule[T] {
 		{"WaitBound", "a duplicate that waits gives up after Options.Wait, or when its context ends", waitBound[T]},
 		{"RefusalKeepsForeign", "a refusal leaves the caller's transaction usable", refusalKeepsForeign[T]},
 		{"Isolation", "every isolation level keeps one effect for each key", isolation[T]},
+		{"OneTable", "a table is the same however it is named, and its keys are not those of another", oneTable[T]},
 		{"WaiterTakesOver", "when the first fails, a waiting duplicate does the work", takesOver[T]},
 	}
 }
@@ -191,4 +192,24 @@ func takesOver[T any](s *suite[T]) {
 	s.must(<-second)
 	s.count(runs, 1)
 	s.wantEffects("over", 1)
+}
+
+// oneTable: two services that name the table in different ways exclude each other all the same.
+func oneTable[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.Schemas {
+		s.Log("there is one way to name a table")
+		return
+	}
+	var schema string
+	s.must(s.DB.Conn().QueryRow(s.ctx, "select current_schema()").Scan(&schema))
+	s.must(idem.Migrate(s.ctx, s.DB, idem.Names{Keys: "other"}))
+	runs := &counter{}
+	release := s.held(idem.New(s.DB, nil), "named", nil)
+	_, err := idem.Do(s.ctx, idem.New(s.DB, &idem.Options{Schema: schema}), key("named"), work(s, "named", runs, "second"))
+	s.want(err, idem.ErrInFlight)
+	s.count(runs, 0)
+	_, err = idem.Do(s.ctx, idem.New(s.DB, &idem.Options{Table: "other"}), key("named"), work(s, "other", runs, "free"))
+	s.must(err)
+	s.must(release())
+	s.wantEffects("named", 1)
 }

@@ -97,20 +97,22 @@ func (s *Server) running() bool {
 }
 
 // Stop ends the server cleanly.
-func (s *Server) Stop(ctx context.Context) error { return s.end(ctx, s.stop) }
+func (s *Server) Stop(ctx context.Context) error {
+	return s.end(ctx, func(p *os.Process) error { return p.Signal(s.stop) })
+}
 
-// Kill ends the server with SIGKILL, as a crash does: nothing is flushed, nobody is told.
+// Kill ends the server and its children with SIGKILL, as a crash does: nothing is flushed, nobody is told.
 func (s *Server) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	return s.end(ctx, syscall.SIGKILL)
+	return s.end(ctx, killFamily)
 }
 
-func (s *Server) end(ctx context.Context, signal syscall.Signal) error {
+func (s *Server) end(ctx context.Context, ask func(*os.Process) error) error {
 	if !s.running() {
 		return nil
 	}
-	if err := s.process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := ask(s.process); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	select {
