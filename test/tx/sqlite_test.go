@@ -224,3 +224,27 @@ func TestSQLiteSharedCacheWaits(t *testing.T) {
 		wantEntries(t, pool, 2)
 	})
 }
+
+// SQLite waits for a lock as long as its busy timeout says and does not look at the context. We do.
+func TestSQLiteLockWaitEndsWithContext(t *testing.T) {
+	each(t, tx.SQLite, func(t *testing.T, e engine) {
+		name := file(t)
+		holder, _ := openWith(t, e.name, name, 1)
+		execSQL(t, holder, "create table entry (n integer); begin immediate")
+		for _, lock := range []string{"", "&_txlock=immediate"} {
+			minute := map[string]string{"sqlite": "?_pragma=busy_timeout(60000)", "sqlite3": "?_busy_timeout=60000"}[e.name]
+			pool, db := openWith(t, e.name, name+minute+lock, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			start := time.Now()
+			err := db.Do(ctx, func(context.Context, *sql.Tx) error { return errors.New("the closure ran") })
+			cancel()
+			if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 30*time.Second {
+				t.Errorf("%q: got %v after %v, want the end of the context", lock, err, took)
+			}
+			var ms int
+			if err := pool.QueryRowContext(t.Context(), "pragma busy_timeout").Scan(&ms); err != nil || ms != 60000 {
+				t.Errorf("%q: the connection is left to wait %d ms, %v, want 60000", lock, ms, err)
+			}
+		}
+	})
+}

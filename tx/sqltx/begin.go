@@ -63,13 +63,14 @@ func (d *driver) begin(ctx context.Context, o tx.Options) (*sql.Tx, error) {
 }
 
 // beginOn begins a transaction that ctx can cancel only while it begins. It may return one with an error.
-func (d *driver) beginOn(ctx context.Context, s *session, o tx.Options) (*sql.Tx, error) {
+func (d *driver) beginOn(ctx context.Context, s *session, o tx.Options) (t *sql.Tx, err error) {
 	detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
 	stop := context.AfterFunc(ctx, cancel)
-	t, err := s.conn.BeginTx(detached, d.beginOptions(o))
-	if err == nil && d.sqlite() {
-		err = d.beginSQLite(ctx, s, t, o.ReadOnly)
+	if d.sqlite() {
+		t, err = d.beginSQLite(ctx, detached, s, o.ReadOnly)
+	} else {
+		t, err = s.conn.BeginTx(detached, &sql.TxOptions{Isolation: level(o.Isolation), ReadOnly: o.ReadOnly})
 	}
 	if !stop() { // ctx has ended and taken the transaction along
 		err = context.Cause(ctx)
@@ -77,20 +78,17 @@ func (d *driver) beginOn(ctx context.Context, s *session, o tx.Options) (*sql.Tx
 	return t, err
 }
 
-func (d *driver) beginOptions(o tx.Options) *sql.TxOptions {
-	if d.sqlite() {
-		return nil // drivers differ in what they make of options; beginSQLite sets what it needs
-	}
-	level := sql.LevelDefault
-	switch o.Isolation {
+func level(i tx.Isolation) sql.IsolationLevel {
+	switch i {
 	case tx.ReadCommitted:
-		level = sql.LevelReadCommitted
+		return sql.LevelReadCommitted
 	case tx.RepeatableRead:
-		level = sql.LevelRepeatableRead
+		return sql.LevelRepeatableRead
 	case tx.Serializable:
-		level = sql.LevelSerializable
+		return sql.LevelSerializable
+	default:
+		return sql.LevelDefault
 	}
-	return &sql.TxOptions{Isolation: level, ReadOnly: o.ReadOnly}
 }
 
 // acquire takes a connection of the pool.

@@ -15,7 +15,7 @@
 //     ends the transaction: database/sql would roll back from another goroutine while the closure is at work.
 //   - A transaction on SQLite holds the write lock from its start, whatever the data source name says, so it never fails
 //     for having read first; it waits for that lock as long as the busy timeout and the context allow. A read-only one
-//     does not wait, and cannot write.
+//     cannot write, and does not wait (unless _txlock makes mattn/go-sqlite3 lock there too: leave that out).
 //   - A connection that may still hold something of a transaction does not go back to the pool.
 //   - [tx.DB.Conn] runs a statement once. A *sql.DB may run it twice: it tries again when the driver returns
 //     driver.ErrBadConn, which pgx and lib/pq do for some lost replies.

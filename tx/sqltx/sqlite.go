@@ -9,57 +9,47 @@ import (
 	"github.com/holdfast-go/holdfast/tx"
 )
 
-// lockSlice is how long SQLite waits for the write lock before it looks whether the caller still does. It does not look
-// by itself while it waits.
+// lockSlice is how long SQLite waits for the write lock before we look whether the caller still does. While it waits it
+// does not look by itself, and the drivers cannot interrupt it.
 const lockSlice = 50 * time.Millisecond
 
-// beginSQLite makes of the deferred transaction t one that holds the write lock from its start, or one that cannot
-// write. A deferred transaction that reads and then writes fails at once when another has written in between, and no
-// busy timeout helps.
-func (d *driver) beginSQLite(ctx context.Context, s *session, t *sql.Tx, readOnly bool) error {
-	timeout, err := d.busy(ctx, t)
+// beginSQLite begins a transaction that holds the write lock from its start, or one that cannot write. A deferred
+// transaction, which is what BeginTx gives, fails at once when it reads and then writes while another has written in
+// between, and no busy timeout helps.
+func (d *driver) beginSQLite(ctx, detached context.Context, s *session, readOnly bool) (t *sql.Tx, err error) {
+	timeout, err := d.busy(ctx, s.conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if readOnly {
-		return beginQueryOnly(ctx, s, t, timeout)
+	slice := min(lockSlice, timeout)
+	if _, err := s.conn.ExecContext(ctx, setBusy(slice)); err != nil {
+		return nil, err
 	}
-	query := "rollback; " + immediate(min(lockSlice, timeout), timeout)
-	for deadline := time.Now().Add(timeout); ; {
-		_, err := t.ExecContext(ctx, query)
-		if err == nil || tx.Classify(err) != tx.Retryable || time.Now().After(deadline) || ctx.Err() != nil {
-			return d.restoreBusy(ctx, t, timeout, err)
+	for deadline := time.Now().Add(timeout - slice); ; {
+		t, err = s.conn.BeginTx(detached, &sql.TxOptions{ReadOnly: readOnly}) // waits if the data source name says so
+		if err == nil {
+			err = s.shape(ctx, t, readOnly, timeout)
+		}
+		if err == nil || tx.Classify(err) != tx.Retryable || !time.Now().Before(deadline) || ctx.Err() != nil {
+			break
+		}
+		if t != nil {
+			_ = t.Rollback()
 		}
 		pause(ctx) // a database with a shared cache does not wait at all
-		query = immediate(min(lockSlice, time.Until(deadline)), timeout)
 	}
-}
-
-// immediate waits for the write lock for a slice, and for other locks as long as the connection always does.
-func immediate(slice, timeout time.Duration) string {
-	return fmt.Sprintf("pragma busy_timeout = %d; begin immediate; pragma busy_timeout = %d",
-		max(0, slice.Milliseconds()), timeout.Milliseconds())
-}
-
-// restoreBusy undoes a slice that ended without the lock, for whoever gets the connection next.
-func (d *driver) restoreBusy(ctx context.Context, t *sql.Tx, timeout time.Duration, err error) error {
-	if err == nil {
-		return nil
+	if err != nil {
+		_, _ = s.conn.ExecContext(context.WithoutCancel(ctx), setBusy(timeout)) // for whoever is next
 	}
-	_, _ = t.ExecContext(context.WithoutCancel(ctx), setBusy(timeout))
-	return err
+	return t, err
 }
 
-func pause(ctx context.Context) {
-	timer := time.NewTimer(time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+// shape makes of t what it is to be, and restores the time that the connection waits for locks.
+func (s *session) shape(ctx context.Context, t *sql.Tx, readOnly bool, timeout time.Duration) error {
+	if !readOnly {
+		_, err := t.ExecContext(ctx, "rollback; begin immediate; "+setBusy(timeout))
+		return err
 	}
-}
-
-func beginQueryOnly(ctx context.Context, s *session, t *sql.Tx, timeout time.Duration) error {
 	var already bool
 	if err := t.QueryRowContext(ctx, "pragma query_only").Scan(&already); err != nil {
 		return err
@@ -71,6 +61,15 @@ func beginQueryOnly(ctx context.Context, s *session, t *sql.Tx, timeout time.Dur
 	}
 	_, err := t.ExecContext(ctx, query)
 	return err
+}
+
+func pause(ctx context.Context) {
+	timer := time.NewTimer(time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // querier is a *sql.DB, *sql.Conn or *sql.Tx.

@@ -208,8 +208,8 @@ func TestBusyLeavesNothing(t *testing.T) {
 		t.Errorf("got %v, want not applied", err)
 	}
 	calls, open := f.state()
-	const want = "BEGIN | pragma busy_timeout | rollback; pragma busy_timeout = 50; begin immediate; pragma busy_timeout = 5000 | " +
-		"pragma busy_timeout = 5000 | ROLLBACK"
+	const want = "pragma busy_timeout | pragma busy_timeout = 50 | BEGIN | " +
+		"rollback; begin immediate; pragma busy_timeout = 5000 | pragma busy_timeout = 5000 | ROLLBACK"
 	if calls != want || open != 1 {
 		t.Errorf("with %d connections left, got\n%s, want\n%s", open, calls, want)
 	}
