@@ -56,6 +56,7 @@ func (p *pipe) commit(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (ta
 			return "", i, unsentError{fmt.Errorf("%w: %w", errEncode, err)}
 		}
 	}
+	parsed.encoder.release()
 	if err := line.Sync(); err != nil {
 		parsed.forget(stmts, fresh)
 		if pgconn.SafeToRetry(err) {
@@ -64,7 +65,7 @@ func (p *pipe) commit(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (ta
 		return "", 0, err
 	}
 	for i, s := range stmts {
-		if tag, err = receive(line, conn, s, fresh[i]); err != nil {
+		if tag, err = receive(line, conn, parsed, s, fresh[i]); err != nil {
 			parsed.forget(stmts[i:], fresh[i:])
 			if stale(err) {
 				parsed.clear()
@@ -78,7 +79,7 @@ func (p *pipe) commit(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (ta
 
 // send puts s into the pipeline, and its parsing if it is new to the connection.
 func (p *pipe) send(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt) (fresh bool, err error) {
-	values, formats, err := encode(conn, s.Args)
+	values, formats, err := parsed.encoder.encode(conn, s.Args)
 	if err != nil {
 		return false, err
 	}
@@ -86,20 +87,20 @@ func (p *pipe) send(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *
 	if len(s.Dest) > 0 {
 		results = allBinary
 	}
-	if len(s.Args) == 0 || !parsed.enabled {
+	var known *pgconn.StatementDescription
+	if parsed.lasting(s) {
+		known, fresh = parsed.find(s)
+	}
+	switch {
+	case known == nil:
 		line.SendQueryParams(text(s), values, nil, formats, results)
-		return false, nil
+	case fresh:
+		line.SendPrepare(known.Name, text(s), nil)
+		line.SendQueryPrepared(known.Name, values, formats, results)
+	default:
+		line.SendQueryStatement(known, values, formats, results) // without asking what its rows look like
 	}
-	name, known := parsed.name(s)
-	if name == "" {
-		line.SendQueryParams(text(s), values, nil, formats, results)
-		return false, nil
-	}
-	if !known {
-		line.SendPrepare(name, text(s), nil)
-	}
-	line.SendQueryPrepared(name, values, formats, results)
-	return !known, nil
+	return fresh, nil
 }
 
 // text returns the SQL of s. A statement that must affect a row is made to fail when it affects none, so that the server
@@ -127,10 +128,14 @@ func stale(err error) bool {
 }
 
 // receive reads the replies to one statement.
-func receive(line *pgconn.Pipeline, conn *pgx.Conn, s *tx.Stmt, fresh bool) (tag string, err error) {
+func receive(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt, fresh bool) (tag string, err error) {
 	if fresh {
-		if _, err := line.GetResults(); err != nil {
+		described, err := line.GetResults()
+		if err != nil {
 			return "", err
+		}
+		if d, ok := described.(*pgconn.StatementDescription); ok {
+			parsed.learn(s, d)
 		}
 	}
 	result, err := line.GetResults()
@@ -140,6 +145,13 @@ func receive(line *pgconn.Pipeline, conn *pgx.Conn, s *tx.Stmt, fresh bool) (tag
 	reader, ok := result.(*pgconn.ResultReader)
 	if !ok {
 		return "", fmt.Errorf("pgxtx: the reply to %q is a %T", s.SQL, result)
+	}
+	if len(s.Dest) == 0 {
+		ct, err := reader.Close()
+		if err != nil {
+			return "", err
+		}
+		return ct.String(), s.Settle(false, ct.RowsAffected())
 	}
 	return settle(pgx.RowsFromResultReader(conn.TypeMap(), reader), s)
 }

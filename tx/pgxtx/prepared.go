@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -13,7 +14,8 @@ type prepared struct {
 	enabled bool
 	max     int
 	next    int
-	names   map[statement]string
+	known   map[statement]*pgconn.StatementDescription
+	encoder encoder
 }
 
 type statement struct {
@@ -33,7 +35,7 @@ func preparedOn(conn *pgx.Conn, p *pipe) *prepared {
 	known := &prepared{
 		enabled: p.mode == pgx.QueryExecModeCacheStatement && p.capacity > 0,
 		max:     p.capacity,
-		names:   map[statement]string{},
+		known:   map[statement]*pgconn.StatementDescription{},
 	}
 	data[customDataKey] = known
 	return known
@@ -41,28 +43,43 @@ func preparedOn(conn *pgx.Conn, p *pipe) *prepared {
 
 func key(s *tx.Stmt) statement { return statement{sql: s.SQL, fenced: s.MustAffect != nil} }
 
-// name returns the name of s on the connection, and whether the server knows it already. When the connection has its
-// fill of statements, the name is "".
-func (p *prepared) name(s *tx.Stmt) (name string, known bool) {
-	if name, known = p.names[key(s)]; known {
-		return name, true
+// lasting reports whether s comes again, and is worth a name: it has arguments, or is the savepoint that patterns set.
+// BEGIN and COMMIT have none, so that they work whatever was done to the statements of the session.
+func (p *prepared) lasting(s *tx.Stmt) bool {
+	return p.enabled && (len(s.Args) > 0 || s.SQL == tx.SetSavepoint)
+}
+
+// find returns s as the connection knows it, and whether it is yet to be parsed. When the connection has its fill of
+// statements, it is nil.
+func (p *prepared) find(s *tx.Stmt) (known *pgconn.StatementDescription, fresh bool) {
+	if known := p.known[key(s)]; known != nil {
+		return known, false
 	}
-	if len(p.names) >= p.max {
-		return "", false
+	if len(p.known) >= p.max {
+		return nil, false
 	}
 	p.next++
-	name = "holdfast_" + strconv.Itoa(p.next)
-	p.names[key(s)] = name
-	return name, false
+	known = &pgconn.StatementDescription{Name: "holdfast_" + strconv.Itoa(p.next)}
+	p.known[key(s)] = known
+	return known, true
+}
+
+// learn keeps what the server said of s when it parsed it. The description under which s is already on its way a second
+// time stays as it is.
+func (p *prepared) learn(s *tx.Stmt, described *pgconn.StatementDescription) {
+	if known := p.known[key(s)]; known != nil {
+		described.Name = known.Name
+		p.known[key(s)] = described
+	}
 }
 
 // forget drops the statements whose parsing was not confirmed.
 func (p *prepared) forget(stmts []*tx.Stmt, fresh []bool) {
 	for i, s := range stmts {
 		if fresh[i] {
-			delete(p.names, key(s))
+			delete(p.known, key(s))
 		}
 	}
 }
 
-func (p *prepared) clear() { clear(p.names) }
+func (p *prepared) clear() { clear(p.known) }
