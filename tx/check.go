@@ -39,7 +39,7 @@ func CheckTables[T any](ctx context.Context, db *DB[T], tables ...Table) error {
 
 func checkWritable(ctx context.Context, conn Conn) error {
 	if conn.Dialect() != PostgreSQL {
-		return nil // the transaction began with the write lock
+		return nil // there, a statement on the table tells
 	}
 	var readOnly string
 	if err := conn.QueryRow(ctx, "select current_setting('transaction_read_only')").Scan(&readOnly); err != nil {
@@ -68,7 +68,11 @@ func (want Table) check(ctx context.Context, conn Conn) error {
 	if !allowed {
 		return fmt.Errorf("%w: on table %s", ErrPrivilege, name)
 	}
-	return nil
+	if conn.Dialect() == SQLite {
+		// The write lock is to be had on a read-only database too. Only a statement that could write tells.
+		_, err = conn.Exec(ctx, "delete from "+name+" where false")
+	}
+	return err
 }
 
 // look returns the columns of the table, none if it is missing, and whether it can be read and written.
