@@ -2,11 +2,12 @@
 NESTED := $(wildcard test examples bench)
 ROUNDS ?= 1000
 FUZZTIME ?= 30s
-SERVERS := go run ./test/cmd/services --
 LINT := $(CURDIR)/bin/golangci-lint
+# Built, not `go run`, which neither returns the exit code nor passes on a SIGTERM.
+SERVICES := $(CURDIR)/bin/services
 
 .DEFAULT_GOAL := help
-.PHONY: help check format lint tidy alone test test/race test/short test/stress test/inside fuzz bench demo
+.PHONY: $(SERVICES) help check format lint tidy alone test test/race test/short test/stress test/inside fuzz bench demo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z\/]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,8 +31,11 @@ tidy:
 alone:
 	GOWORK=off go vet ./...
 
-test: ## start the servers and run all tests with the race detector
-	$(SERVERS) $(MAKE) test/inside
+$(SERVICES):
+	@go build -o $@ ./test/cmd/services
+
+test: $(SERVICES) ## start the servers and run all tests with the race detector
+	$(SERVICES) -- $(MAKE) test/inside
 
 test/inside: test/race
 	GOWORK=off go test -timeout 20m ./...
@@ -42,16 +46,16 @@ test/race: ## the same on the servers that HOLDFAST_TEST_POSTGRES and HOLDFAST_T
 test/short: ## without the long campaigns
 	go test -short -timeout 10m work
 
-test/stress: ## the long campaigns, ROUNDS rounds each
-	$(SERVERS) env HOLDFAST_ROUNDS=$(ROUNDS) go test -race -timeout 10h -run 'Stress|Campaign' work
+test/stress: $(SERVICES) ## the long campaigns, ROUNDS rounds each
+	$(SERVICES) -- env HOLDFAST_ROUNDS=$(ROUNDS) go test -race -timeout 10h -run 'Stress|Campaign' work
 
 fuzz: ## each fuzz target for FUZZTIME
 	@for p in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(cd $$p && go test -list '^Fuzz' . | grep ^Fuzz); do \
 			echo "fuzz $$p $$f"; (cd $$p && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .) || exit 1; done; done
 
-bench: ## benchmarks beside hand-written SQL
-	$(SERVERS) go run ./bench
+bench: $(SERVICES) ## benchmarks beside hand-written SQL
+	$(SERVICES) -- go run ./bench
 
 demo: ## the tour of the examples
 	go run ./examples/tour

@@ -1,9 +1,11 @@
 // Command services runs a command with the servers that the tests need.
 //
-//	go run ./test/cmd/services -- go test ./...
+//	go build -o bin/services ./test/cmd/services
+//	bin/services -- go test ./...
 //
 // It starts PostgreSQL and Redis, names them to the command in HOLDFAST_TEST_POSTGRES and HOLDFAST_TEST_REDIS, stops them
-// when the command ends or a signal comes, and exits with the code of the command.
+// when the command ends or a signal comes, and exits with the code of the command. Under `go run` it works as well, but
+// that hides the code and does not pass on a SIGTERM.
 package main
 
 import (
@@ -18,6 +20,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/test/services"
 )
+
+// grace is how long the command may take to end after a signal.
+const grace = 10 * time.Second
 
 func main() {
 	args := os.Args[1:]
@@ -49,15 +54,24 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		defer func() {
 			if closeErr := server.Close(); closeErr != nil {
 				err = errors.Join(err, closeErr)
+				code = max(code, 1)
 			}
 		}()
 		env = append(env, kind.Env+"="+server.URL())
 	}
+	return command(ctx, env, args)
+}
+
+// command runs the command and returns its exit code. When ctx ends, so does the command with all that it started.
+func command(ctx context.Context, env, args []string) (int, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	err = cmd.Run()
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, os.Stdout, os.Stderr
+	group(cmd)
+	cmd.WaitDelay = grace
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return 1, fmt.Errorf("services: stopped by a signal: %w", errors.Join(context.Cause(ctx), err))
+	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return max(exit.ExitCode(), 1), nil
