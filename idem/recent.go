@@ -12,24 +12,30 @@ type recent struct {
 	slots [4096]atomic.Uint64
 }
 
-func (r *recent) slot(d digest) (*atomic.Uint64, uint64) {
-	n := binary.BigEndian.Uint64(d[8:16])
-	return &r.slots[n%uint64(len(r.slots))], n
+// places returns the two slots that a digest may stand in, so that two keys which share one do not drive each other out
+// time and again.
+func (r *recent) places(d digest) (n uint64, places [2]*atomic.Uint64) {
+	n = binary.BigEndian.Uint64(d[8:16])
+	size := uint64(len(r.slots))
+	return n, [2]*atomic.Uint64{&r.slots[n%size], &r.slots[n/size%size]}
 }
 
 func (r *recent) has(d digest) bool {
-	slot, n := r.slot(d)
-	return slot.Load() == n
+	n, places := r.places(d)
+	return places[0].Load() == n || places[1].Load() == n
 }
 
 func (r *recent) add(d digest) {
-	slot, n := r.slot(d)
-	if slot.Load() != n {
-		slot.Store(n)
+	n, places := r.places(d)
+	if places[0].Load() == n || places[1].Load() == n || places[0].CompareAndSwap(0, n) || places[1].CompareAndSwap(0, n) {
+		return
 	}
+	places[n>>63].Store(n)
 }
 
 func (r *recent) drop(d digest) {
-	slot, n := r.slot(d)
-	slot.CompareAndSwap(n, 0)
+	n, places := r.places(d)
+	for _, place := range places {
+		place.CompareAndSwap(n, 0)
+	}
 }
