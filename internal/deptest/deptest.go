@@ -1,8 +1,10 @@
 // Package deptest states which packages may not be imported where, and why. Independence is a claim; here it is a test.
+// A ban holds for what a package imports and for all that this brings along: a user gets both.
 package deptest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -10,10 +12,11 @@ import (
 // Module is the path of the root module.
 const Module = "github.com/holdfast-go/holdfast"
 
-// A Package is what `go list -json` says of one.
+// A Package is what `go list -json` says of one, its tests left out.
 type Package struct {
 	ImportPath string
 	Imports    []string
+	Deps       []string // Imports, and theirs, and so on
 	Doc        string
 }
 
@@ -31,13 +34,23 @@ type Ban struct {
 	Reason string
 	// In tells which packages the ban is for, by their path below the module.
 	In func(name string) bool
-	// Import tells which imports it forbids, by their full path.
+	// Import tells which imports it forbids, direct or not, by their full path.
 	Import func(path string) bool
 }
 
 // patterns are the packages that stand for one pattern each.
 var patterns = []string{
 	"idem", "optimistic", "pessimistic", "lease", "counter", "outbox", "saga", "retry", "singleflight",
+}
+
+// clients are the modules of others that patterns may need, by a part that the packages' paths must have. The others of a
+// line are what its first brings along.
+var clients = map[string][]string{
+	"retry":        {"github.com/cenkalti/backoff/v4"},
+	"singleflight": {"golang.org/x/sync"},
+	"redis": {
+		"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "github.com/dgryski/go-rendezvous", "go.uber.org/atomic",
+	},
 }
 
 // Bans are the rules of the house.
@@ -50,7 +63,7 @@ var Bans = append([]Ban{
 	{
 		Reason: "only tx/pgxtx is for pgx: who uses database/sql must not get it",
 		In: func(name string) bool {
-			return name != "tx/pgxtx" && !strings.HasPrefix(name, "internal/") && !strings.HasSuffix(name, "test")
+			return name != "tx/pgxtx" && !under(name, "internal") && !suite(name)
 		},
 		Import: func(path string) bool { return strings.HasPrefix(path, "github.com/jackc/") },
 	},
@@ -65,16 +78,26 @@ var Bans = append([]Ban{
 		Import: func(path string) bool { return !standard(path) && !own(path, ".", "tx", "internal") },
 	},
 	{
+		Reason: "a pattern works over every adapter, so it knows none",
+		In:     func(name string) bool { return pattern(name) && !suite(name) },
+		Import: func(path string) bool { return own(path, "tx/pgxtx", "tx/sqltx", "tx/txtest") },
+	},
+	{
+		Reason: "adapters know no pattern",
+		In:     func(name string) bool { return name == "tx/pgxtx" },
+		Import: func(path string) bool { return own(path, patterns...) },
+	},
+	{
 		Reason: "retry and singleflight do without a database",
 		In:     func(name string) bool { return under(name, "retry") || under(name, "singleflight") },
 		Import: func(path string) bool { return own(path, "tx") },
 	},
 	{
 		Reason: "production code must not drag test servers along",
-		In:     func(name string) bool { return !strings.HasPrefix(name, "internal/") },
+		In:     func(name string) bool { return !under(name, "internal") },
 		Import: func(path string) bool { return own(path, "internal/testdb", "internal/wire", "internal/deptest") },
 	},
-}, independent()...)
+}, append(independent(), frugal()...)...)
 
 // independent keeps the patterns apart.
 func independent() []Ban {
@@ -90,7 +113,27 @@ func independent() []Ban {
 	return bans
 }
 
-// Check returns a line for each import that breaks a ban.
+// frugal keeps modules of others out of the patterns, but for the clients, each where it belongs.
+func frugal() []Ban {
+	var known []string
+	var bans []Ban
+	for _, part := range slices.Sorted(maps.Keys(clients)) {
+		modules := clients[part]
+		known = append(known, modules...)
+		bans = append(bans, Ban{
+			Reason: "only the " + part + " packages may need it",
+			In:     func(name string) bool { return pattern(name) && !suite(name) && !strings.Contains(name, part) },
+			Import: func(path string) bool { return inside(path, modules) },
+		})
+	}
+	return append(bans, Ban{
+		Reason: "what a pattern needs, its users get: the standard library has to do",
+		In:     func(name string) bool { return pattern(name) && !suite(name) },
+		Import: func(path string) bool { return !standard(path) && !under(path, Module) && !inside(path, known) },
+	})
+}
+
+// Check returns a line for each package and ban that it breaks, with the first import that does.
 func Check(packages []Package, bans []Ban) []string {
 	var broken []string
 	for _, p := range packages {
@@ -98,15 +141,23 @@ func Check(packages []Package, bans []Ban) []string {
 			if !ban.In(p.name()) {
 				continue
 			}
-			for _, path := range p.Imports {
-				if ban.Import(path) {
-					broken = append(broken, fmt.Sprintf("%s imports %s: %s", p.ImportPath, path, ban.Reason))
-				}
+			if i := slices.IndexFunc(p.Imports, ban.Import); i >= 0 {
+				broken = append(broken, fmt.Sprintf("%s imports %s: %s", p.ImportPath, p.Imports[i], ban.Reason))
+			} else if i := slices.IndexFunc(p.Deps, ban.Import); i >= 0 {
+				broken = append(broken, fmt.Sprintf("%s brings %s along: %s", p.ImportPath, p.Deps[i], ban.Reason))
 			}
 		}
 	}
 	return broken
 }
+
+// pattern tells the packages of patterns.
+func pattern(name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return under(name, p) })
+}
+
+// suite tells the conformance suites and what else only tests import.
+func suite(name string) bool { return strings.HasSuffix(name, "test") }
 
 // standard tells the standard library by the first part of the path, which has no dot.
 func standard(path string) bool {
@@ -122,6 +173,11 @@ func own(path string, names ...string) bool {
 		}
 	}
 	return false
+}
+
+// inside reports whether path is a package of one of the modules.
+func inside(path string, modules []string) bool {
+	return slices.ContainsFunc(modules, func(module string) bool { return under(path, module) })
 }
 
 func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
