@@ -16,6 +16,7 @@ func foreignRules[T any]() []rule[T] {
 		{"ForeignPanic", "so it is after a panic that the caller recovers from", foreignPanic[T]},
 		{"ForeignNested", "keys nest in one transaction, and each undoes its own writes only", foreignNested[T]},
 		{"ForeignReplayTwice", "a replay and a refusal leave no savepoint behind", foreignSavepoints[T]},
+		{"ForeignSnapshot", "where the snapshot is older than the answer, DoTx is a serialization failure and the closure does not run", foreignSnapshot[T]},
 		{"Joins", "Do inside a closure of the same DB joins its transaction", joins[T]},
 	}
 }
@@ -189,4 +190,30 @@ func joins[T any](s *suite[T]) {
 		s.Fatalf("attempt %d", attempts)
 	}
 	s.wantEffects("joined", 1)
+}
+
+// foreignSnapshot: a transaction that began before the answer was committed cannot see it. It fails before the work.
+func foreignSnapshot[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.IsolationLevels {
+		s.Log("there is one isolation level")
+		return
+	}
+	for _, level := range []string{"repeatable read", "serializable"} {
+		keys, runs, name := idem.New(s.DB, nil), &counter{}, "snapshot "+level
+		f := s.begin()
+		conn := s.DB.Tx(f.Tx)
+		for _, query := range []string{"set transaction isolation level " + level, "select count(*) from idem_key"} {
+			_, err := conn.Exec(s.ctx, query)
+			s.must(err)
+		}
+		_, err := idem.Do(s.ctx, keys, key(name), work(s, name, runs, 1))
+		s.must(err)
+		_, err = idem.DoTx(s.ctx, keys, f.Tx, key(name), work(s, name, runs, 2))
+		if s.DB.Classify(err) != tx.Retryable {
+			s.Fatalf("%s: got %v", level, err)
+		}
+		s.must(f.Rollback(s.ctx))
+		s.count(runs, 1)
+		s.wantEffects(name, 1)
+	}
 }
