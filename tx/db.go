@@ -9,6 +9,9 @@ import (
 // A Driver adapts a client library with the native transaction type T. It is implemented by adapters such as
 // [github.com/holdfast-go/holdfast/tx/pgxtx], and proved by [github.com/holdfast-go/holdfast/tx/txtest]. T is a pointer,
 // or an interface that holds one, so that two values can be compared.
+//
+// A driver may have a method Pool() any as well. Drivers that answer with equal values share a pool: a [DB.Do] over one of
+// them joins the transaction of a closure over another.
 type Driver[T any] interface {
 	// Begin begins a transaction and runs lead in it, in one round trip where the library can pipeline. ctx bounds the
 	// begin only: its end later does not touch the transaction. If Begin fails nothing is left open.

@@ -24,7 +24,7 @@ const (
 // outside t that cannot be repeated ([Attempt] tells the number, [AfterCommit] takes what must happen once). A nil
 // return of fn is a decision to commit: a cancellation of ctx after it does not undo it.
 //
-// A panic or runtime.Goexit in fn rolls back and goes on up. In a closure of the same DB, Do takes a savepoint instead
+// A panic or runtime.Goexit in fn rolls back and goes on up. In a closure of a DB on the same pool, Do takes a savepoint instead
 // and never runs fn again by itself. t is for one goroutine at a time and ends with fn.
 //
 // Do returns nil if the commit is proved, a [*CommitUnknownError] if its reply was lost and nothing could be found out,
@@ -51,7 +51,7 @@ func (db *DB[T]) attempt(ctx context.Context, number int, p Plan[T]) error {
 		}
 		return aborted
 	}
-	s := &scope{driver: db.driver, t: t, attempt: number}
+	s := &scope{outer: scopeOf(ctx), driver: db.driver, t: t, attempt: number}
 	err, ended := db.work(ctx, s, t, p.Work)
 	switch {
 	case ended != nil:

@@ -24,7 +24,7 @@ func (db *DB[T]) Nested(ctx context.Context, t T, fn func(ctx context.Context, t
 
 func (db *DB[T]) nested(ctx context.Context, t T, lead []*Stmt, fn func(context.Context, T) error) (err error) {
 	conn := db.driver.Wrap(t)
-	s := scopeFor(ctx, db.driver, t)
+	s := db.scopeFor(ctx, t)
 	var deferred, hooks int
 	if s != nil {
 		deferred, hooks = s.mark()

@@ -29,8 +29,8 @@ func (db *DB[T]) Run(ctx context.Context, p Plan[T]) error {
 	if p.Work == nil {
 		return &AbortError{Err: ErrNilFunc}
 	}
-	if s := scopeOf(ctx); s != nil && s.driver == any(db.driver) {
-		return db.join(ctx, s.t.(T), p)
+	if t, ok := db.Current(ctx); ok {
+		return db.join(ctx, t, p)
 	}
 	for attempt := 1; ; attempt++ {
 		err := db.attempt(ctx, attempt, p)

@@ -8,8 +8,9 @@ import (
 
 // A scope is the state of one transaction that a DB began. It travels in the context of the closure.
 type scope struct {
-	driver   any // the Driver whose transaction this is
-	t        any // the native transaction
+	outer    *scope // that of a transaction on another pool around it, or nil
+	driver   any    // the Driver whose transaction this is
+	t        any    // the native transaction
 	attempt  int
 	deferred []*Stmt
 	hooks    []func(context.Context)
@@ -23,12 +24,33 @@ func scopeOf(ctx context.Context) *scope {
 	return s
 }
 
-// scopeFor returns the scope of t if a DB over driver began t and ctx is that of its closure, else nil.
-func scopeFor(ctx context.Context, driver, t any) *scope {
-	if s := scopeOf(ctx); s != nil && s.driver == driver && s.t == t {
+// current returns the scope around ctx that a DB on the pool of db began, or nil.
+func (db *DB[T]) current(ctx context.Context) *scope {
+	for s := scopeOf(ctx); s != nil; s = s.outer {
+		if _, ok := s.t.(T); ok && samePool(s.driver, db.driver) {
+			return s
+		}
+	}
+	return nil
+}
+
+// scopeFor returns the scope of t if a DB on the pool of db began t and ctx is that of its closure, else nil.
+func (db *DB[T]) scopeFor(ctx context.Context, t T) *scope {
+	if s := db.current(ctx); s != nil && s.t == any(t) {
 		return s
 	}
 	return nil
+}
+
+// samePool reports whether two drivers run on the same pool. Several DBs may have been made of one.
+func samePool(a, b any) bool {
+	if a == b {
+		return true
+	}
+	type pooled interface{ Pool() any }
+	pa, ok := a.(pooled)
+	pb, also := b.(pooled)
+	return ok && also && pa.Pool() == pb.Pool()
 }
 
 // doom returns the error of a closure that went on after an error that only a fresh transaction can cure, and returned err.
@@ -77,7 +99,7 @@ func AfterCommit(ctx context.Context, fn func(context.Context)) error {
 // surface at the commit, and they are dropped when the savepoint that they were deferred in rolls back. On pgx they
 // cost no round trip.
 func (db *DB[T]) Defer(ctx context.Context, t T, stmts ...*Stmt) error {
-	if s := scopeFor(ctx, db.driver, t); s != nil {
+	if s := db.scopeFor(ctx, t); s != nil {
 		s.deferred = append(s.deferred, stmts...)
 		return nil
 	}
@@ -87,7 +109,7 @@ func (db *DB[T]) Defer(ctx context.Context, t T, stmts ...*Stmt) error {
 // Current returns the transaction of the closure that ctx belongs to, if a DB on the same pool began it. A pattern that
 // is asked to begin a transaction of its own inside such a closure joins that one instead.
 func (db *DB[T]) Current(ctx context.Context) (t T, ok bool) {
-	if s := scopeOf(ctx); s != nil && s.driver == any(db.driver) {
+	if s := db.current(ctx); s != nil {
 		return s.t.(T), true
 	}
 	return t, false
@@ -96,7 +118,7 @@ func (db *DB[T]) Current(ctx context.Context) (t T, ok bool) {
 // Mark returns a function that drops what has been deferred and hooked in t since. It is for a pattern that returns to a
 // savepoint of its own.
 func (db *DB[T]) Mark(ctx context.Context, t T) (drop func()) {
-	s := scopeFor(ctx, db.driver, t)
+	s := db.scopeFor(ctx, t)
 	if s == nil {
 		return func() {}
 	}

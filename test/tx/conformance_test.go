@@ -78,6 +78,7 @@ func TestConformance(t *testing.T) {
 			pool, db := e.open(t, s.Conns, s.LockWait)
 			return txtest.Database[*sql.Tx]{
 				DB:       db,
+				Twin:     sqltx.New(pool, e.dialect, nil),
 				Begin:    func(ctx context.Context) (*sql.Tx, error) { return pool.BeginTx(ctx, nil) },
 				Commit:   func(_ context.Context, t *sql.Tx) error { return t.Commit() },
 				Rollback: func(_ context.Context, t *sql.Tx) error { return t.Rollback() },

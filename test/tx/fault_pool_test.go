@@ -125,6 +125,33 @@ func TestT16_NestedTakesNoSecondConnection(t *testing.T) {
 	onPostgres(t, nestedTakesNone[pgx.Tx], nestedTakesNone[*sql.Tx])
 }
 
+// A transaction on another pool in between hides nothing.
+func TestT16_JoinsAcrossAnotherPool(t *testing.T) {
+	onPostgres(t, joinsAcross[pgx.Tx], joinsAcross[*sql.Tx])
+}
+
+func joinsAcross[T any](t *testing.T, open opener[T]) {
+	s, other := open(t, postgres(t), 1), open(t, postgres(t), 1)
+	table(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	failure := errors.New("the outer fails")
+	err := s.Do(ctx, func(ctx context.Context, _ T) error {
+		if err := other.Do(ctx, func(ctx context.Context, _ T) error {
+			return s.Do(ctx, func(ctx context.Context, nt T) error {
+				_, err := s.Tx(nt).Exec(ctx, insertEntry, 1)
+				return err
+			})
+		}); err != nil {
+			t.Errorf("the call in between gives %v", err)
+		}
+		return failure
+	})
+	if !errors.Is(err, failure) || entries(t, s, 1) != 0 {
+		t.Errorf("got %v and %d entries, want the failure and none", err, entries(t, s, 1))
+	}
+}
+
 func nestedTakesNone[T any](t *testing.T, open opener[T]) {
 	s := open(t, postgres(t), 1)
 	table(t, s)

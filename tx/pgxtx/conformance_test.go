@@ -30,6 +30,7 @@ func TestConformance(t *testing.T) {
 				})
 				return txtest.Database[pgx.Tx]{
 					DB:       pgxtx.New(pool),
+					Twin:     pgxtx.New(pool),
 					Begin:    pool.Begin,
 					Commit:   func(ctx context.Context, t pgx.Tx) error { return t.Commit(ctx) },
 					Rollback: func(ctx context.Context, t pgx.Tx) error { return t.Rollback(ctx) },

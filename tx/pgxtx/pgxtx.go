@@ -148,6 +148,9 @@ func (d *driver) Wrap(t pgx.Tx) tx.Tx { return wrapped{t: t} }
 
 func (d *driver) Conn() tx.Conn { return poolConn{d.pool} }
 
+// Pool tells that DBs of one pool share their transactions.
+func (d *driver) Pool() any { return d.pool }
+
 // Classify adds to [tx.Classify] what a statement cache can cause: the server dropped a prepared statement (DISCARD ALL)
 // or its plan became invalid (ALTER TABLE). Both end the transaction, and the next attempt prepares anew.
 func (d *driver) Classify(err error) tx.Class {

@@ -42,6 +42,9 @@ func (d *driver) Wrap(t *sql.Tx) tx.Tx { return wrapped{d: d, t: t} }
 
 func (d *driver) Conn() tx.Conn { return poolConn{d} }
 
+// Pool tells that DBs of one pool share their transactions.
+func (d *driver) Pool() any { return d.db }
+
 func (d *driver) Classify(err error) tx.Class { return tx.Classify(err) }
 
 const maxTexts = 1000

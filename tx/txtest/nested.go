@@ -26,6 +26,10 @@ func nestedRules[T any]() []rule[T] {
 			check: doJoins[T], conns: 1,
 		},
 		{
+			name: "twin joins", rule: "Do of another DB of the same pool joins as well, and shares what is deferred and hooked.",
+			check: twinJoins[T], conns: 1,
+		},
+		{
 			name: "nested conflict", rule: "An error that only a fresh transaction cures restarts the outermost closure, whatever the nested caller makes of it.",
 			check: nestedConflict[T],
 		},
@@ -143,6 +147,33 @@ func doJoins[T any](f *fixture[T]) {
 		return errRefused
 	}), errRefused)
 	f.wantBalance(1, 111)
+}
+
+func twinJoins[T any](f *fixture[T]) {
+	hooked := false
+	f.must(f.DB.Do(f.ctx, func(ctx context.Context, outer T) error {
+		f.must(f.add(ctx, outer, 1, 1))
+		if err := f.Twin.Do(ctx, func(ctx context.Context, _ T) error {
+			f.must(f.Twin.Defer(ctx, outer, &tx.Stmt{SQL: addSQL, Args: []any{2, 10}}))
+			f.must(tx.AfterCommit(ctx, f.failingHook))
+			return errRefused
+		}); !errors.Is(err, errRefused) {
+			f.Errorf("the joined closure gives %v, want %v", err, errRefused)
+		}
+		return f.Twin.Do(ctx, func(ctx context.Context, t T) error {
+			f.must(tx.AfterCommit(ctx, func(context.Context) { hooked = true }))
+			f.must(f.Twin.Defer(ctx, t, &tx.Stmt{SQL: addSQL, Args: []any{2, 1}}))
+			if got, err := f.balance(ctx, t, 2); got != 100 || err != nil {
+				f.Errorf("the joined closure reads %d, %v, want 100, without what is deferred", got, err)
+			}
+			return f.add(ctx, t, 1, 1)
+		})
+	}))
+	if !hooked {
+		f.Error("the hook of the joined closure did not run")
+	}
+	f.wantBalance(1, 102)
+	f.wantBalance(2, 101)
 }
 
 func nestedConflict[T any](f *fixture[T]) {

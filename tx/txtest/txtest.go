@@ -34,8 +34,8 @@ type Setup struct {
 
 // A Database is an open database with the two ways into it: through Holdfast, and as a caller that has never heard of it.
 type Database[T any] struct {
-	// DB is what is tested.
-	DB *tx.DB[T]
+	// DB is what is tested, and Twin another DB made of the same pool.
+	DB, Twin *tx.DB[T]
 	// Begin begins a transaction with the client library alone, on the same pool.
 	Begin func(ctx context.Context) (T, error)
 	// Commit and Rollback are the transaction's own methods. Rules call them also on a transaction that DB handed out.
