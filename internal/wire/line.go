@@ -50,8 +50,15 @@ func (l *line) send(chunk []byte) bool {
 
 func (l *line) deliver() {
 	defer close(l.ended)
+	clock, err := newAlarm()
+	if err != nil {
+		return
+	}
+	defer clock.close()
 	for c := range l.chunks {
-		until(c.due)
+		if err := clock.until(c.due); err != nil {
+			return
+		}
 		if _, err := l.to.Write(c.chunk); err != nil {
 			return
 		}
