@@ -55,6 +55,10 @@ func open(t testing.TB, url string, configure ...func(*pgxpool.Config)) *pgxpool
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(pool.Close)
+	t.Cleanup(func() {
+		if !t.Failed() { // or it would wait for ever for a connection that leaked
+			pool.Close()
+		}
+	})
 	return pool
 }
