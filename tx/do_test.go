@@ -69,6 +69,8 @@ func TestResolve(t *testing.T) {
 		{"not applied", holdfast.NotApplied, nil, holdfast.Applied, "begin commit begin commit", "tx.commit_unknown tx.commit_resolved tx.retried"},
 		{"unknown", holdfast.Unknown, nil, holdfast.Unknown, "begin commit", "tx.commit_unknown"},
 		{"error", holdfast.Applied, look, holdfast.Unknown, "begin commit", "tx.commit_unknown"},
+		// What made the look fail could be tried again. The transaction could not.
+		{"conflict while looking", holdfast.Unknown, &tx.AbortError{Err: look, Class: tx.Retryable}, holdfast.Unknown, "begin commit", "tx.commit_unknown"},
 	} {
 		commits := 0
 		f := &fake{commit: func(context.Context) error {
