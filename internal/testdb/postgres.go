@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
@@ -22,15 +22,15 @@ func StartPostgres(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	credential, err := unprivileged()
+	as, err := unprivileged()
 	if err != nil {
 		return nil, err
 	}
-	return startWith(ctx, func() (*Server, error) { return newPostgres(ctx, bin, credential) })
+	return startWith(ctx, func() (*Server, error) { return newPostgres(ctx, bin, as) })
 }
 
-func newPostgres(ctx context.Context, bin string, credential *syscall.Credential) (s *Server, err error) {
-	dir, err := os.MkdirTemp("", "holdfast-postgres-")
+func newPostgres(ctx context.Context, bin string, as *account) (s *Server, err error) {
+	dir, err := newFolder("postgres")
 	if err != nil {
 		return nil, err
 	}
@@ -39,17 +39,15 @@ func newPostgres(ctx context.Context, bin string, credential *syscall.Credential
 			_ = os.RemoveAll(dir)
 		}
 	}()
-	if credential != nil {
-		if err := os.Chown(dir, int(credential.Uid), int(credential.Gid)); err != nil {
-			return nil, err
-		}
+	if err := as.own(dir); err != nil {
+		return nil, err
 	}
 	data := filepath.Join(dir, "data")
 	command := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(filepath.Join(filepath.Dir(bin), name), args...) //nolint:noctx // the server outlives the call
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "LC_ALL=C")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+		as.run(cmd)
 		return cmd
 	}
 	// The data folder is thrown away after a crash of the machine, so only initdb may leave out its sync.
@@ -57,15 +55,21 @@ func newPostgres(ctx context.Context, bin string, credential *syscall.Credential
 	if err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
+	single := command("postgres", "--single", "-F", "-D", data, "postgres")
+	single.Stdin = strings.NewReader("create database holdfast\n")
+	if out, err := single.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("create database: %w: %s", err, out)
+	}
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	s = &Server{
-		url:  fmt.Sprintf("postgres://holdfast@127.0.0.1:%d/postgres?sslmode=disable", port),
-		dir:  dir,
-		bin:  filepath.Dir(bin),
-		stop: syscall.SIGINT, // "fast": does not wait for clients
+		url:     fmt.Sprintf("postgres://holdfast@127.0.0.1:%d/holdfast?sslmode=disable", port),
+		dir:     dir,
+		bin:     filepath.Dir(bin),
+		version: versionOf(ctx, bin),
+		stop:    syscall.SIGINT, // "fast": does not wait for clients
 		launch: func() *exec.Cmd {
 			return command("postgres", "-D", data, "-p", strconv.Itoa(port), "-k", dir,
 				"-c", "listen_addresses=127.0.0.1", "-c", "fsync=on", "-c", "synchronous_commit=on",
@@ -80,27 +84,4 @@ func newPostgres(ctx context.Context, bin string, credential *syscall.Credential
 		return conn.Close(ctx)
 	}
 	return s, nil
-}
-
-// unprivileged returns the user to run PostgreSQL as, since it refuses to run as root, or nil for the current one.
-func unprivileged() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err := strconv.ParseUint(u.Uid, 10, 32)
-		if err != nil {
-			return nil, err
-		}
-		gid, err := strconv.ParseUint(u.Gid, 10, 32)
-		if err != nil {
-			return nil, err
-		}
-		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-	}
-	return nil, fmt.Errorf("PostgreSQL refuses to run as root, and there is no user postgres or nobody to run it as")
 }

@@ -1,15 +1,10 @@
 package testdb
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -20,52 +15,44 @@ const RedisBinEnv = "HOLDFAST_REDIS_BIN"
 func StartRedis(ctx context.Context) (*Server, error) {
 	bin, err := find("redis-server", RedisBinEnv)
 	if err != nil {
-		return nil, err
+		var valkey error
+		if bin, valkey = find("valkey-server", RedisBinEnv); valkey != nil {
+			return nil, err
+		}
 	}
-	return startWith(ctx, func() (*Server, error) { return newRedis(bin) })
+	return startWith(ctx, func() (*Server, error) { return newRedis(ctx, bin) })
 }
 
-func newRedis(bin string) (*Server, error) {
-	dir, err := os.MkdirTemp("", "holdfast-redis-")
-	if err != nil {
-		return nil, err
-	}
+func newRedis(ctx context.Context, bin string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	address := "127.0.0.1:" + strconv.Itoa(port)
+	dir, err := newFolder("redis")
+	if err != nil {
+		return nil, err
+	}
+	url := "redis://127.0.0.1:" + strconv.Itoa(port)
 	return &Server{
-		url:  "redis://" + address,
-		dir:  dir,
-		bin:  filepath.Dir(bin),
-		stop: syscall.SIGTERM,
+		url:     url,
+		dir:     dir,
+		bin:     filepath.Dir(bin),
+		version: versionOf(ctx, bin),
+		stop:    syscall.SIGTERM,
 		launch: func() *exec.Cmd {
-			cmd := exec.Command(bin, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, //nolint:noctx // the server outlives the call
+			return exec.Command(bin, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, //nolint:noctx // the server outlives the call
 				"--save", "", "--appendonly", "yes", "--appendfsync", "always")
-			cmd.SysProcAttr = &syscall.SysProcAttr{}
-			return cmd
 		},
-		ping: func(ctx context.Context) error { return pingRedis(ctx, address) },
+		ping: func(ctx context.Context) error { return pingRedis(ctx, url) },
 	}, nil
 }
 
-func pingRedis(ctx context.Context, address string) error {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+func pingRedis(ctx context.Context, url string) error {
+	conn, err := dialRedis(ctx, url)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
-		return err
-	}
-	reply, err := bufio.NewReader(conn).ReadString('\n')
-	if err == nil && !strings.HasPrefix(reply, "+PONG") {
-		err = fmt.Errorf("redis answered %q", reply)
-	}
+	defer conn.close()
+	_, err = conn.do("PING") // an error while the server loads its data
 	return err
 }

@@ -17,12 +17,13 @@ import (
 // A Server is a server process with a data folder and a port of its own. It does not outlive the process that started it.
 // Its methods are for one goroutine at a time.
 type Server struct {
-	url    string
-	dir    string
-	bin    string
-	stop   syscall.Signal // asks for a clean end
-	launch func() *exec.Cmd
-	ping   func(ctx context.Context) error
+	url     string
+	dir     string
+	bin     string
+	version string
+	stop    syscall.Signal // asks for a clean end
+	launch  func() *exec.Cmd
+	ping    func(ctx context.Context) error
 
 	mu      sync.Mutex // guards the two below
 	process *os.Process
@@ -34,6 +35,9 @@ func (s *Server) URL() string { return s.url }
 
 // Bin is the folder of the server's binaries.
 func (s *Server) Bin() string { return s.bin }
+
+// Version is the version that the binary says it has.
+func (s *Server) Version() string { return s.version }
 
 // Start starts the server and waits until it answers. It does nothing if the server runs.
 func (s *Server) Start(ctx context.Context) error {
@@ -147,6 +151,22 @@ func freePort() (int, error) {
 	return port, l.Close()
 }
 
+// folderPrefix begins the names of the servers' folders.
+const folderPrefix = "holdfast-"
+
+// newFolder makes the folder of a server of the kind.
+func newFolder(kind string) (string, error) {
+	sweepOnce()
+	dir, err := os.MkdirTemp("", folderPrefix+kind+"-")
+	if err != nil {
+		return "", err
+	}
+	if err := claim(dir); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, nil
+}
+
 // starts is how often a start is tried, each time with a new port.
 const starts = 3
 
@@ -164,28 +184,4 @@ func startWith(ctx context.Context, build func() (*Server, error)) (*Server, err
 		_ = s.Close()
 	}
 	return nil, errors.Join(errs...)
-}
-
-// find looks for a binary in the folder that env names, in the search path, and in the folders of the patterns, the last
-// of them first.
-func find(name, env string, patterns ...string) (string, error) {
-	if dir := os.Getenv(env); dir != "" {
-		path := filepath.Join(dir, name)
-		if _, err := os.Stat(path); err != nil {
-			return "", fmt.Errorf("%s is set, but: %w", env, err)
-		}
-		return path, nil
-	}
-	if path, err := exec.LookPath(name); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Base(real) == name {
-			return real, nil
-		}
-		return path, nil
-	}
-	for _, pattern := range patterns {
-		if found, _ := filepath.Glob(filepath.Join(pattern, name)); len(found) > 0 {
-			return found[len(found)-1], nil
-		}
-	}
-	return "", fmt.Errorf("there is no %s in the search path (%s may name its folder)", name, env)
 }

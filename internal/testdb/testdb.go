@@ -67,13 +67,15 @@ func PostgresServer(t testing.TB) *Server {
 	return private(t, "PostgreSQL", "postgresql", PostgresEnv, StartPostgres)
 }
 
-// Redis returns the URL of a Redis server and a key prefix of the test's own.
+// Redis returns the URL of a Redis server and a key prefix of the test's own, whose keys are deleted in the end.
 func Redis(t testing.TB) (address, prefix string) {
 	t.Helper()
 	prefix = "test:" + randomHex(t) + ":"
 	if address := os.Getenv(RedisEnv); address != "" {
+		t.Cleanup(func() { forget(t, address, prefix) })
 		return address, prefix
 	}
+	// The keys go with the server.
 	return share(t, &shared.redis, "Redis", "redis-server", RedisEnv, StartRedis).URL(), prefix
 }
 
@@ -132,6 +134,21 @@ func execute(t testing.TB, address, query string) {
 	defer func() { _ = conn.Close(ctx) }()
 	if _, err := conn.Exec(ctx, query); err != nil {
 		t.Errorf("testdb: %s: %v", query, err)
+	}
+}
+
+func forget(t testing.TB, address, prefix string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conn, err := dialRedis(ctx, address)
+	if err != nil {
+		t.Errorf("testdb: %v\ncheck %s", err, RedisEnv)
+		return
+	}
+	defer conn.close()
+	if err := conn.deletePrefix(prefix); err != nil {
+		t.Errorf("testdb: deleting %s*: %v", prefix, err)
 	}
 }
 

@@ -57,6 +57,49 @@ func TestKilledPostgresKeepsWhatWasCommitted(t *testing.T) {
 	}
 }
 
+// A backend in the middle of a long statement does not look whether its parent lives. It would keep the data in use, and
+// could still commit.
+func TestKilledPostgresLeavesNoBackendBehind(t *testing.T) {
+	t.Parallel()
+	s := testdb.PostgresServer(t)
+	for range 3 {
+		busy := connect(t, s.URL())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := busy.Exec(context.Background(), "select count(*) from generate_series(1, 1000000000)")
+			ended <- err
+		}()
+		watch := connect(t, s.URL())
+		for n := 0; n == 0; {
+			if err := watch.QueryRow(t.Context(), "select count(*) from pg_stat_activity where state = 'active' and pid = $1",
+				busy.PgConn().PID()).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err == nil {
+			t.Fatal("the statement ended well")
+		}
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestServersSayTheirVersion(t *testing.T) {
+	t.Parallel()
+	s := testdb.PostgresServer(t)
+	var version string
+	if err := connect(t, s.URL()).QueryRow(t.Context(), "show server_version").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	if s.Version() == "" || !strings.HasPrefix(version, s.Version()) {
+		t.Errorf("the binary says %q, the server %q", s.Version(), version)
+	}
+}
+
 func TestRedisStartsAndStops(t *testing.T) {
 	t.Parallel()
 	s := testdb.RedisServer(t)
@@ -68,13 +111,5 @@ func TestRedisStartsAndStops(t *testing.T) {
 	}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestMissingBinariesAreNamed(t *testing.T) {
-	t.Setenv(testdb.PostgresBinEnv, t.TempDir())
-	_, err := testdb.StartPostgres(t.Context())
-	if err == nil || !strings.Contains(err.Error(), testdb.PostgresBinEnv) {
-		t.Fatalf("got %v", err)
 	}
 }
