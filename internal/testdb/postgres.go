@@ -60,7 +60,7 @@ func newPostgres(ctx context.Context, bin string, as *account) (s *Server, err e
 	if out, err := single.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("create database: %w: %s", err, out)
 	}
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func StartRedis(ctx context.Context) (*Server, error) {
 }
 
 func newRedis(ctx context.Context, bin string) (*Server, error) {
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -142,8 +142,9 @@ func (s *Server) Close() error {
 
 // freePort returns a port that nobody listens on. Another process can take it before the server does; the start then
 // fails and is tried again with another.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func freePort(ctx context.Context) (int, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
