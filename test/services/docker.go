@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/netip"
 	"strconv"
@@ -13,15 +11,27 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
-	"github.com/testcontainers/testcontainers-go/wait"
+	quiet "github.com/testcontainers/testcontainers-go/log"
 )
 
-// Images, of the versions that the project is tested on.
+// The images. Their versions are the newest that the statements are written for; the binaries of a machine may be older.
 const (
 	postgresImage = "postgres:17-alpine"
 	redisImage    = "redis:7-alpine"
 )
+
+// Limits on a Docker engine that hangs and on a registry that is slow: there are other ways to get a server.
+const (
+	probeTimeout     = 3 * time.Second
+	containerTimeout = 5 * time.Minute
+	killTimeout      = time.Minute
+)
+
+func init() {
+	quiet.SetDefault(quiet.NewNoopLogger()) // it greets the engine on the global logger, but the launcher says one line, no more
+}
 
 // dockerEngine reports whether a Docker engine answers.
 func dockerEngine(ctx context.Context) (err error) {
@@ -30,9 +40,9 @@ func dockerEngine(ctx context.Context) (err error) {
 			err = errors.New("no engine")
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	provider, err := testcontainers.NewDockerProvider(testcontainers.WithLogger(log.New(io.Discard, "", 0)))
+	provider, err := testcontainers.NewDockerProvider(testcontainers.WithLogger(quiet.NewNoopLogger()))
 	if err != nil {
 		return errors.New("no engine")
 	}
@@ -44,30 +54,36 @@ func dockerEngine(ctx context.Context) (err error) {
 }
 
 func postgresContainer(ctx context.Context) (Server, error) {
-	return startContainer(ctx, "postgres://holdfast@%s/postgres?sslmode=disable", "5432/tcp", testcontainers.ContainerRequest{
+	return startContainer(ctx, "postgres://holdfast@%s/holdfast?sslmode=disable", "5432/tcp", postgresReady, testcontainers.ContainerRequest{
 		Image: postgresImage,
-		Env:   map[string]string{"POSTGRES_USER": "holdfast", "POSTGRES_DB": "postgres", "POSTGRES_HOST_AUTH_METHOD": "trust"},
-		Cmd:   []string{"-c", "max_connections=200", "-c", "fsync=on"},
-		// The image starts the server twice, the first time to make the database.
-		WaitingFor: wait.ForLog("database system is ready to accept connections").WithOccurrence(2).WithStartupTimeout(2 * time.Minute),
+		Env:   map[string]string{"POSTGRES_USER": "holdfast", "POSTGRES_DB": "holdfast", "POSTGRES_HOST_AUTH_METHOD": "trust"},
+		Cmd:   []string{"postgres", "-c", "max_connections=200", "-c", "fsync=on", "-c", "synchronous_commit=on"},
 	})
 }
 
 func redisContainer(ctx context.Context) (Server, error) {
-	return startContainer(ctx, "redis://%s", "6379/tcp", testcontainers.ContainerRequest{
-		Image:      redisImage,
-		Cmd:        []string{"redis-server", "--save", "", "--appendonly", "yes", "--appendfsync", "always"},
-		WaitingFor: wait.ForLog("Ready to accept connections").WithStartupTimeout(time.Minute),
+	return startContainer(ctx, "redis://%s", "6379/tcp", redisReady, testcontainers.ContainerRequest{
+		Image: redisImage,
+		Cmd:   []string{"redis-server", "--protected-mode", "no", "--save", "", "--appendonly", "yes", "--appendfsync", "always"},
 	})
 }
 
 // contained is a server in a container. Its port on the host is fixed, so that its URL survives a restart.
 type contained struct {
 	testcontainers.Container
-	url string
+	url   string
+	ready func(ctx context.Context, url string) error
 }
 
-func startContainer(ctx context.Context, url, inner string, request testcontainers.ContainerRequest) (Server, error) {
+func startContainer(
+	ctx context.Context, url, inner string, ready func(context.Context, string) error, request testcontainers.ContainerRequest,
+) (Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, containerTimeout)
+	defer cancel()
+	host, bind, err := daemonHost(ctx)
+	if err != nil {
+		return nil, err
+	}
 	outer, err := freePort(ctx)
 	if err != nil {
 		return nil, err
@@ -78,27 +94,80 @@ func startContainer(ctx context.Context, url, inner string, request testcontaine
 	}
 	request.ExposedPorts = []string{inner}
 	request.HostConfigModifier = func(c *container.HostConfig) {
-		c.PortBindings = network.PortMap{port: {{HostIP: netip.MustParseAddr("127.0.0.1"), HostPort: outer}}}
+		c.PortBindings = network.PortMap{port: {{HostIP: bind, HostPort: outer}}}
 	}
-	c, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{ContainerRequest: request, Started: true})
+	c, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{
+		ContainerRequest: request, Logger: quiet.NewNoopLogger(),
+	})
 	if err != nil {
 		return nil, errors.Join(err, testcontainers.TerminateContainer(c))
 	}
-	host, err := c.Host(ctx)
-	if err != nil {
-		return nil, errors.Join(err, testcontainers.TerminateContainer(c))
+	s := &contained{Container: c, url: fmt.Sprintf(url, net.JoinHostPort(host, outer)), ready: ready}
+	if err := s.Start(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	return &contained{Container: c, url: fmt.Sprintf(url, net.JoinHostPort(host, outer))}, nil
+	return s, nil
+}
+
+// daemonHost returns where ports of containers are reached, and the address to publish them at: only this machine's own,
+// unless the engine is elsewhere.
+func daemonHost(ctx context.Context) (host string, bind netip.Addr, err error) {
+	provider, err := testcontainers.NewDockerProvider(testcontainers.WithLogger(quiet.NewNoopLogger()))
+	if err != nil {
+		return "", netip.Addr{}, err
+	}
+	defer func() { _ = provider.Close() }()
+	host, err = provider.DaemonHost(ctx)
+	if err != nil {
+		return "", netip.Addr{}, err
+	}
+	host, bind = publish(host)
+	return host, bind, nil
+}
+
+func publish(host string) (string, netip.Addr) {
+	if host == "localhost" || host == "127.0.0.1" {
+		return "127.0.0.1", netip.AddrFrom4([4]byte{127, 0, 0, 1}) // "localhost" may be ::1, where nobody listens
+	}
+	return host, netip.IPv4Unspecified()
 }
 
 func (c *contained) URL() string { return c.url }
 
+// Start does not look for a line in the log to know that the server is ready: after a restart, the old ones are there.
+func (c *contained) Start(ctx context.Context) error {
+	if err := c.Container.Start(ctx); err != nil {
+		return err
+	}
+	return await(ctx, func(ctx context.Context) error { return c.ready(ctx, c.url) }, c.ended)
+}
+
+// ended returns an error if the container does not run.
+func (c *contained) ended(ctx context.Context) error {
+	state, err := c.State(ctx)
+	if err == nil && !state.Running {
+		err = fmt.Errorf("the container ended with code %d", state.ExitCode)
+	}
+	return err
+}
+
 func (c *contained) Stop(ctx context.Context) error { return c.Container.Stop(ctx, nil) }
 
-// Kill gives the server no time to end: Docker then sends SIGKILL.
+// Kill sends SIGKILL alone: a stop without patience sends the signal for a clean end first.
 func (c *contained) Kill() error {
-	now := time.Duration(0)
-	return c.Container.Stop(context.Background(), &now)
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	state, err := c.State(ctx)
+	if err != nil || !state.Running {
+		return err
+	}
+	engine, err := testcontainers.NewDockerClientWithOpts(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = engine.Close() }()
+	_, err = engine.ContainerKill(ctx, c.GetContainerID(), client.ContainerKillOptions{Signal: "KILL"})
+	return err
 }
 
 func (c *contained) Restart(ctx context.Context) error {

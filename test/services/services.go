@@ -91,6 +91,9 @@ func (m machine) start(ctx context.Context, k Kind, log io.Writer) (Server, erro
 		say("a container at " + s.URL())
 		return s, nil
 	}
+	if ctx.Err() != nil { // a signal: the other ways would fail for the same reason, and name the wrong fix
+		return nil, fmt.Errorf("services: %s: %w", k.Name, context.Cause(ctx))
+	}
 	s, err := k.local(ctx)
 	if err != nil {
 		passed = append(passed, "local: "+oneLine(err))
@@ -103,7 +106,11 @@ func (m machine) start(ctx context.Context, k Kind, log io.Writer) (Server, erro
 			return nil, fmt.Errorf("services: %s was installed, but does not start: %w", k.Debian, err)
 		}
 	}
-	say("binaries in " + s.Bin() + ", at " + s.URL())
+	way := "binaries in " + s.Bin() + ", at " + s.URL()
+	if v := s.Version(); v != "" {
+		way = v + ", " + way
+	}
+	say(way)
 	return s, nil
 }
 

@@ -106,17 +106,31 @@ func TestLocalServersStartStopAndComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		url := s.URL()
-		for _, step := range []func() error{
-			s.Kill, func() error { return s.Start(t.Context()) },
-			func() error { return s.Stop(t.Context()) }, func() error { return s.Restart(t.Context()) }, s.Close,
-		} {
-			if err := step(); err != nil {
-				t.Errorf("%s: %v", k.Name, err)
-			}
+		if !strings.Contains(log.String(), s.URL()) {
+			t.Errorf("%s: %s is not in %q", k.Name, s.URL(), log.String())
 		}
-		if s.URL() != url || !strings.Contains(log.String(), url) {
-			t.Errorf("%s: %s became %s (%s)", k.Name, url, s.URL(), log.String())
+		comesBack(t, k, s)
+	}
+}
+
+// comesBack kills, starts, stops, restarts and closes a server.
+func comesBack(t *testing.T, k Kind, s Server) {
+	t.Helper()
+	ready := map[string]func(context.Context, string) error{Postgres.Name: postgresReady, Redis.Name: redisReady}[k.Name]
+	url := s.URL()
+	for i, step := range []func() error{
+		s.Kill, s.Kill, func() error { return s.Start(t.Context()) }, func() error { return s.Start(t.Context()) },
+		func() error { return s.Stop(t.Context()) }, func() error { return s.Restart(t.Context()) }, s.Close,
+	} {
+		if err := step(); err != nil {
+			t.Errorf("%s, step %d: %v", k.Name, i, err)
 		}
+		runs := i == 2 || i == 3 || i == 5
+		if err := ready(t.Context(), url); (err == nil) != runs {
+			t.Errorf("%s, step %d: runs: %v, answers: %v", k.Name, i, runs, err)
+		}
+	}
+	if s.URL() != url {
+		t.Errorf("%s: %s became %s", k.Name, url, s.URL())
 	}
 }
