@@ -1,5 +1,5 @@
-# The nested modules, beside the root. They are joined by go.work.
-NESTED := $(wildcard test examples bench)
+# The nested modules that go.work joins with the root.
+NESTED := $(shell sed -n 's|^[[:space:]]*\./||p' go.work)
 ROUNDS ?= 1000
 FUZZTIME ?= 30s
 LINT := $(CURDIR)/bin/golangci-lint
@@ -30,6 +30,7 @@ tidy:
 # The workspace lifts versions: users see those of the root's own go.mod.
 alone:
 	GOWORK=off go vet ./...
+	GOWORK=off go build ./...
 
 $(SERVICES):
 	@go build -o $@ ./test/cmd/services
@@ -50,8 +51,9 @@ test/stress: $(SERVICES) ## the long campaigns, ROUNDS rounds each
 	$(SERVICES) -- env HOLDFAST_ROUNDS=$(ROUNDS) go test -race -timeout 10h -run 'Stress|Campaign' work
 
 fuzz: ## each fuzz target for FUZZTIME
-	@for p in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
-		for f in $$(cd $$p && go test -list '^Fuzz' . | grep ^Fuzz); do \
+	@set -e; for p in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		list=$$(cd $$p && go test -list '^Fuzz' .); \
+		for f in $$(echo "$$list" | grep ^Fuzz); do \
 			echo "fuzz $$p $$f"; (cd $$p && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .) || exit 1; done; done
 
 bench: $(SERVICES) ## benchmarks beside hand-written SQL

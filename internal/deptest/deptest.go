@@ -63,7 +63,7 @@ var Bans = append([]Ban{
 	{
 		Reason: "only tx/pgxtx is for pgx: who uses database/sql must not get it",
 		In: func(name string) bool {
-			return name != "tx/pgxtx" && !under(name, "internal") && !suite(name)
+			return name != "tx/pgxtx" && !under(name, "internal/testdb") && !under(name, "internal/wire") && !suite(name)
 		},
 		Import: func(path string) bool { return strings.HasPrefix(path, "github.com/jackc/") },
 	},

@@ -58,6 +58,7 @@ func TestPlantedImportsAreReported(t *testing.T) {
 		{m, m + "/tx", "vocabulary"},
 		{m + "/idem", "github.com/jackc/pgx/v5", "only tx/pgxtx"},
 		{m + "/tx/sqltx", "github.com/jackc/pgx/v5/stdlib", "only tx/pgxtx"},
+		{m + "/internal/jitter", "github.com/jackc/pgx/v5", "only tx/pgxtx"},
 		{m + "/tx", m + "/idem", "no pattern"},
 		{m + "/tx", "modernc.org/sqlite", "no client library"},
 		{m + "/idem", "github.com/redis/go-redis/v9", "only the redis packages"},
