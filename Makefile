@@ -2,9 +2,10 @@
 NESTED := $(shell sed -n 's|^[[:space:]]*\./||p' go.work)
 ROUNDS ?= 1000
 FUZZTIME ?= 30s
-LINT := $(CURDIR)/bin/golangci-lint
+# Targets are relative, since make splits a path that has a space.
+LINT := bin/golangci-lint
 # Built, not `go run`, which neither returns the exit code nor passes on a SIGTERM.
-SERVICES := $(CURDIR)/bin/services
+SERVICES := bin/services
 
 .DEFAULT_GOAL := help
 .PHONY: $(SERVICES) help check format lint tidy alone test test/race test/short test/stress test/inside fuzz bench demo
@@ -15,14 +16,14 @@ help: ## list the targets
 check: lint tidy alone ## format, vet, lint, tidy, and the root by itself
 
 $(LINT): internal/tools/go.mod
-	cd internal/tools && GOWORK=off go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	cd internal/tools && GOWORK=off go build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 lint: $(LINT)
 	go vet work
-	@for m in . $(NESTED); do echo "lint $$m"; (cd $$m && $(LINT) fmt --diff && $(LINT) run ./...) || exit 1; done
+	@for m in . $(NESTED); do echo "lint $$m"; (cd $$m && "$(CURDIR)/$(LINT)" fmt --diff && "$(CURDIR)/$(LINT)" run ./...) || exit 1; done
 
 format: $(LINT) ## format all files
-	@for m in . $(NESTED); do (cd $$m && $(LINT) fmt) || exit 1; done
+	@for m in . $(NESTED); do (cd $$m && "$(CURDIR)/$(LINT)" fmt) || exit 1; done
 
 tidy:
 	@for m in . $(NESTED) internal/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
