@@ -52,10 +52,7 @@ test/stress: $(SERVICES) ## the long campaigns, ROUNDS rounds each
 	$(SERVICES) -- env HOLDFAST_ROUNDS=$(ROUNDS) go test -race -timeout 10h -run 'Stress|Campaign' work
 
 fuzz: ## each fuzz target for FUZZTIME
-	@set -e; for p in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
-		list=$$(cd $$p && go test -list '^Fuzz' .); \
-		for f in $$(echo "$$list" | grep ^Fuzz); do \
-			echo "fuzz $$p $$f"; (cd $$p && go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) .) || exit 1; done; done
+	.ci/fuzz $(FUZZTIME)
 
 bench: $(SERVICES) ## benchmarks beside hand-written SQL
 	$(SERVICES) -- go run ./bench
