@@ -8,7 +8,7 @@ LINT := bin/golangci-lint
 SERVICES := bin/services
 
 .DEFAULT_GOAL := help
-.PHONY: $(SERVICES) help check format lint tidy alone test test/race test/short test/stress test/inside fuzz bench demo
+.PHONY: $(SERVICES) help check format lint tidy alone test test/race test/short test/stress test/stress/inside test/inside fuzz bench demo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z\/]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,8 +48,15 @@ test/race: ## the same on the servers that HOLDFAST_TEST_POSTGRES and HOLDFAST_T
 test/short: ## without the long campaigns
 	go test -short -timeout 10m work
 
-test/stress: $(SERVICES) ## the long campaigns, ROUNDS rounds each
-	$(SERVICES) -- env HOLDFAST_ROUNDS=$(ROUNDS) go test -race -timeout 10h -run 'Stress|Campaign' work
+test/stress: $(SERVICES) ## the random campaigns and the crash stories, ROUNDS rounds each
+	HOLDFAST_ROUNDS=$(ROUNDS) $(SERVICES) -- $(MAKE) test/stress/inside
+
+test/stress/inside:
+	go test -race -timeout 10h work
+	go run ./examples/payments -crash -rounds $(ROUNDS)
+	go run ./examples/webhooks -crash -rounds $(ROUNDS)
+	go run ./examples/payments -crash -rounds $(ROUNDS) -dsn "$$HOLDFAST_TEST_POSTGRES"
+	go run ./examples/webhooks -crash -rounds $(ROUNDS) -dsn "$$HOLDFAST_TEST_POSTGRES"
 
 fuzz: ## each fuzz target for FUZZTIME
 	.ci/fuzz $(FUZZTIME)
