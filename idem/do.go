@@ -16,7 +16,9 @@ import (
 // transaction, after a serialization failure or a deadlock, as in [tx.DB.Do]. It must not call out to other services: a
 // charge cannot be rolled back. In a closure of the same DB, Do joins its transaction, as [DoTx] does.
 //
-// On pgx it costs no round trip more than the transaction of fn would by itself.
+// On pgx it costs no round trip more than the transaction of fn would by itself. The exception is a storm of
+// repetitions: while they are more than two calls of three, each call reads first, which answers a repetition in one round
+// trip and costs a first call one.
 //
 // Besides the errors of fn and of [tx.DB.Do], it returns [*Failure], [*KeyError], [*MismatchError], [*InFlightError],
 // [ErrKeyExpired], [ErrNotRetained], [ErrResult], [ErrStoreUnavailable] and [ErrOutcomeUnknown]. After ErrOutcomeUnknown

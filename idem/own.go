@@ -24,13 +24,15 @@ func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replaye
 		return entry{}, false, err
 	}
 	c := newCall(key)
-	if k.seen.has(c.digest) {
+	if k.seen.has(c.digest) || k.seen.storm() {
 		if v, err := k.recall(ctx, c); v != busy {
+			k.seen.turn(true)
 			return k.answer(ctx, c, v, err)
 		}
 	}
 	for try := 1; ; try++ {
 		v, e, err := k.once(ctx, c, fn)
+		k.seen.turn(v == answered)
 		switch {
 		case errors.Is(err, errOvertaken) && try < maxOvertaken:
 			continue

@@ -10,6 +10,27 @@ import (
 // more: a digest that is missing, overwritten or wrong costs time, never correctness.
 type recent struct {
 	slots [4096]atomic.Uint64
+	tide  atomic.Int32
+}
+
+// A storm is when most of what comes are repetitions of keys that this process has not seen, as after the restart of a
+// replica that retries are sent to. Then each call reads first. An answer raises the tide by one and a first call lowers
+// it by two, so a storm lasts while more than two calls of three are repetitions.
+const (
+	stormTide = 8
+	highTide  = 16
+)
+
+func (r *recent) storm() bool { return r.tide.Load() >= stormTide }
+
+// turn tells what a call came to. Calls that overwrite each other's count cost accuracy, which does not matter.
+func (r *recent) turn(repetition bool) {
+	switch tide := r.tide.Load(); {
+	case repetition && tide < highTide:
+		r.tide.Store(tide + 1)
+	case !repetition && tide > 0:
+		r.tide.Store(max(tide-2, 0))
+	}
 }
 
 // places returns the two slots that a digest may stand in, so that two keys which share one do not drive each other out

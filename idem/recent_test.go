@@ -52,3 +52,33 @@ func TestRecentIsBounded(t *testing.T) {
 		t.Errorf("%d digests in %d slots", known, len(r.slots))
 	}
 }
+
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	var r recent
+	for range 1000 {
+		r.turn(false)
+	}
+	calls := 0
+	for ; !r.storm(); calls++ {
+		r.turn(true)
+	}
+	if calls != stormTide {
+		t.Errorf("a storm began after %d repetitions", calls)
+	}
+	for range 1000 {
+		r.turn(true)
+	}
+	for calls = 0; r.storm(); calls++ {
+		r.turn(false)
+	}
+	if calls > (highTide-stormTide)/2+1 {
+		t.Errorf("a storm lasted for %d first calls", calls)
+	}
+	for i := range 900 { // two of three are repetitions
+		r.turn(i%3 != 0)
+	}
+	if r.storm() {
+		t.Error("two repetitions of three are a storm")
+	}
+}
