@@ -44,21 +44,48 @@ func (f *failing) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
+// told runs get, which is to fail, and returns what it says.
+func told(t *testing.T, get func(testing.TB)) string {
+	t.Helper()
+	f := &failing{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		get(f)
+	}()
+	<-done
+	return f.said
+}
+
 func TestAMissingServerFailsAndNamesTheFix(t *testing.T) {
 	t.Setenv(PostgresBinEnv, t.TempDir())
 	t.Setenv(RedisBinEnv, t.TempDir())
-	for env, get := range map[string]func(testing.TB) *Server{PostgresEnv: PostgresServer, RedisEnv: RedisServer} {
-		f := &failing{TB: t}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			get(f)
-		}()
-		<-done
-		for _, fix := range []string{"make test", "set " + env, "apt-get install"} {
-			if !strings.Contains(f.said, fix) {
-				t.Errorf("%q is not in %q", fix, f.said)
+	var none *Server
+	for _, c := range []struct {
+		get   func(testing.TB)
+		fixes []string
+	}{
+		{func(t testing.TB) { postgresKind.share(t, &none) }, []string{"make test", "set " + PostgresEnv, "apt-get install postgresql"}},
+		{func(t testing.TB) { redisKind.share(t, &none) }, []string{"make test", "set " + RedisEnv, "apt-get install redis-server"}},
+		{func(t testing.TB) { PostgresServer(t) }, []string{"set " + PostgresBinEnv, "apt-get install postgresql"}},
+		{func(t testing.TB) { RedisServer(t) }, []string{"set " + RedisBinEnv, "apt-get install redis-server"}},
+	} {
+		said := told(t, c.get)
+		for _, fix := range c.fixes {
+			if !strings.Contains(said, fix) {
+				t.Errorf("%q is not in %q", fix, said)
 			}
 		}
+	}
+	if none != nil {
+		t.Error("a server was found all the same")
+	}
+}
+
+// The other form of address, "host=… dbname=…", could not take the schema as a parameter.
+func TestAnAddressThatIsNoURLIsRefused(t *testing.T) {
+	t.Setenv(PostgresEnv, "host=127.0.0.1 dbname=holdfast")
+	if said := told(t, func(t testing.TB) { Postgres(t) }); !strings.Contains(said, PostgresEnv+" must be of the form postgres://") {
+		t.Errorf("got %q", said)
 	}
 }

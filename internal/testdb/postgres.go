@@ -17,7 +17,9 @@ import (
 const PostgresBinEnv = "HOLDFAST_POSTGRES_BIN"
 
 // StartPostgres starts a PostgreSQL server with an empty database, and with durability on. The caller closes it.
-func StartPostgres(ctx context.Context) (*Server, error) {
+func StartPostgres(ctx context.Context) (*Server, error) { return startPostgres(ctx, FreePort) }
+
+func startPostgres(ctx context.Context, ports func(context.Context) (int, error)) (*Server, error) {
 	bin, err := find("postgres", PostgresBinEnv, "/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql*/bin")
 	if err != nil {
 		return nil, err
@@ -26,10 +28,10 @@ func StartPostgres(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startWith(ctx, func() (*Server, error) { return newPostgres(ctx, bin, as) })
+	return startWith(ctx, ports, func(port int) (*Server, error) { return newPostgres(ctx, bin, as, port) })
 }
 
-func newPostgres(ctx context.Context, bin string, as *account) (s *Server, err error) {
+func newPostgres(ctx context.Context, bin string, as *account, port int) (s *Server, err error) {
 	dir, err := newFolder("postgres")
 	if err != nil {
 		return nil, err
@@ -60,10 +62,6 @@ func newPostgres(ctx context.Context, bin string, as *account) (s *Server, err e
 	if out, err := single.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("create database: %w: %s", err, out)
 	}
-	port, err := freePort(ctx)
-	if err != nil {
-		return nil, err
-	}
 	s = &Server{
 		url:     fmt.Sprintf("postgres://holdfast@127.0.0.1:%d/holdfast?sslmode=disable", port),
 		dir:     dir,
@@ -76,12 +74,20 @@ func newPostgres(ctx context.Context, bin string, as *account) (s *Server, err e
 				"-c", "max_connections=200", "-c", "max_prepared_transactions=0")
 		},
 	}
-	s.ping = func(ctx context.Context) error {
-		conn, err := pgx.Connect(ctx, s.url)
-		if err != nil {
-			return err
-		}
-		return conn.Close(ctx)
-	}
+	s.ping = func(ctx context.Context) error { return pingPostgres(ctx, s.url, data) }
 	return s, nil
+}
+
+// pingPostgres succeeds when the server of the data folder answers.
+func pingPostgres(ctx context.Context, url, data string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var theirs string
+	if err := conn.QueryRow(ctx, "show data_directory").Scan(&theirs); err != nil {
+		return err
+	}
+	return sameFolder(theirs, data)
 }

@@ -2,6 +2,7 @@ package testdb
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -12,7 +13,9 @@ import (
 const RedisBinEnv = "HOLDFAST_REDIS_BIN"
 
 // StartRedis starts a Redis server that writes each command to disk before it answers. The caller closes it.
-func StartRedis(ctx context.Context) (*Server, error) {
+func StartRedis(ctx context.Context) (*Server, error) { return startRedis(ctx, FreePort) }
+
+func startRedis(ctx context.Context, ports func(context.Context) (int, error)) (*Server, error) {
 	bin, err := find("redis-server", RedisBinEnv)
 	if err != nil {
 		var valkey error
@@ -20,14 +23,10 @@ func StartRedis(ctx context.Context) (*Server, error) {
 			return nil, err
 		}
 	}
-	return startWith(ctx, func() (*Server, error) { return newRedis(ctx, bin) })
+	return startWith(ctx, ports, func(port int) (*Server, error) { return newRedis(ctx, bin, port) })
 }
 
-func newRedis(ctx context.Context, bin string) (*Server, error) {
-	port, err := freePort(ctx)
-	if err != nil {
-		return nil, err
-	}
+func newRedis(ctx context.Context, bin string, port int) (*Server, error) {
 	dir, err := newFolder("redis")
 	if err != nil {
 		return nil, err
@@ -43,16 +42,24 @@ func newRedis(ctx context.Context, bin string) (*Server, error) {
 			return exec.Command(bin, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, //nolint:noctx // the server outlives the call
 				"--save", "", "--appendonly", "yes", "--appendfsync", "always")
 		},
-		ping: func(ctx context.Context) error { return pingRedis(ctx, url) },
+		ping: func(ctx context.Context) error { return pingRedis(ctx, url, dir) },
 	}, nil
 }
 
-func pingRedis(ctx context.Context, url string) error {
+// pingRedis succeeds when the server of the folder answers. While it loads its data, it answers with an error.
+func pingRedis(ctx context.Context, url, dir string) error {
 	conn, err := dialRedis(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer conn.close()
-	_, err = conn.do("PING") // an error while the server loads its data
-	return err
+	reply, err := conn.do("CONFIG", "GET", "dir")
+	if err != nil {
+		return err
+	}
+	pair, ok := reply.([]any)
+	if !ok || len(pair) != 2 {
+		return fmt.Errorf("redis answered %v to CONFIG GET", reply)
+	}
+	return sameFolder(fmt.Sprint(pair[1]), dir)
 }

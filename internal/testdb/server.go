@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,18 +139,6 @@ func (s *Server) Close() error {
 	return errors.Join(s.Kill(), os.RemoveAll(s.dir))
 }
 
-// freePort returns a port that nobody listens on. Another process can take it before the server does; the start then
-// fails and is tried again with another.
-func freePort(ctx context.Context) (int, error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
-}
-
 // folderPrefix begins the names of the servers' folders.
 const folderPrefix = "holdfast-"
 
@@ -171,10 +158,18 @@ func newFolder(kind string) (string, error) {
 // starts is how often a start is tried, each time with a new port.
 const starts = 3
 
-func startWith(ctx context.Context, build func() (*Server, error)) (*Server, error) {
+// startWith starts the server that build makes, on one of the ports. A port that another process took in between makes the
+// start fail, and the next is tried.
+func startWith(
+	ctx context.Context, ports func(context.Context) (int, error), build func(port int) (*Server, error),
+) (*Server, error) {
 	var errs []error
 	for range starts {
-		s, err := build()
+		port, err := ports(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s, err := build(port)
 		if err != nil {
 			return nil, err
 		}
@@ -185,4 +180,21 @@ func startWith(ctx context.Context, build func() (*Server, error)) (*Server, err
 		_ = s.Close()
 	}
 	return nil, errors.Join(errs...)
+}
+
+// sameFolder returns an error unless the answering server works in the folder that ours has. When ours lost its port, some
+// other server answers there, in the moment before ours ends.
+func sameFolder(theirs, ours string) error {
+	a, err := os.Stat(theirs)
+	if err != nil {
+		return fmt.Errorf("another server answers: %w", err)
+	}
+	b, err := os.Stat(ours)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(a, b) {
+		return fmt.Errorf("another server answers, that of %s", theirs)
+	}
+	return nil
 }

@@ -48,13 +48,13 @@ func Main(m *testing.M) {
 func Postgres(t testing.TB) string {
 	t.Helper()
 	base := postgresURL(t)
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		t.Fatalf("testdb: %s must be of the form postgres://user:password@host:port/database", PostgresEnv)
+	}
 	schema := "test_" + randomHex(t)
 	execute(t, base, "create schema "+schema)
 	t.Cleanup(func() { execute(t, base, "drop schema "+schema+" cascade") })
-	u, err := url.Parse(base)
-	if err != nil {
-		t.Fatalf("testdb: %s is not a URL: %v", PostgresEnv, err)
-	}
 	q := u.Query()
 	q.Set("search_path", schema)
 	u.RawQuery = q.Encode()
@@ -64,7 +64,7 @@ func Postgres(t testing.TB) string {
 // PostgresServer returns a PostgreSQL server of the test's own, to be stopped, killed and restarted.
 func PostgresServer(t testing.TB) *Server {
 	t.Helper()
-	return private(t, "PostgreSQL", "postgresql", PostgresEnv, StartPostgres)
+	return postgresKind.private(t)
 }
 
 // Redis returns the URL of a Redis server and a key prefix of the test's own, whose keys are deleted in the end.
@@ -76,13 +76,13 @@ func Redis(t testing.TB) (address, prefix string) {
 		return address, prefix
 	}
 	// The keys go with the server.
-	return share(t, &shared.redis, "Redis", "redis-server", RedisEnv, StartRedis).URL(), prefix
+	return redisKind.share(t, &shared.redis).URL(), prefix
 }
 
 // RedisServer returns a Redis server of the test's own, to be stopped, killed and restarted.
 func RedisServer(t testing.TB) *Server {
 	t.Helper()
-	return private(t, "Redis", "redis-server", RedisEnv, StartRedis)
+	return redisKind.private(t)
 }
 
 func postgresURL(t testing.TB) string {
@@ -90,37 +90,7 @@ func postgresURL(t testing.TB) string {
 	if address := os.Getenv(PostgresEnv); address != "" {
 		return address
 	}
-	return share(t, &shared.postgres, "PostgreSQL", "postgresql", PostgresEnv, StartPostgres).URL()
-}
-
-// share starts a server at the first call of the process.
-func share(t testing.TB, slot **Server, name, debian, env string, start func(context.Context) (*Server, error)) *Server {
-	t.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if *slot == nil {
-		*slot = begin(t, name, debian, env, start)
-	}
-	return *slot
-}
-
-func private(t testing.TB, name, debian, env string, start func(context.Context) (*Server, error)) *Server {
-	t.Helper()
-	s := begin(t, name, debian, env, start)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
-func begin(t testing.TB, name, debian, env string, start func(context.Context) (*Server, error)) *Server {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	s, err := start(ctx)
-	if err != nil {
-		t.Fatalf("testdb: no %s server: %v\nrun `make test`, which provides one, or set %s to its URL, or `apt-get install %s`",
-			name, err, env, debian)
-	}
-	return s
+	return postgresKind.share(t, &shared.postgres).URL()
 }
 
 func execute(t testing.TB, address, query string) {

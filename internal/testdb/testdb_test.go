@@ -25,11 +25,25 @@ func connect(t *testing.T, url string) *pgx.Conn {
 
 func TestPostgresGivesEachTestItsOwnSchema(t *testing.T) {
 	t.Parallel()
-	for range 2 {
-		conn := connect(t, testdb.Postgres(t))
-		if _, err := conn.Exec(t.Context(), "create table thing (id int)"); err != nil {
-			t.Fatal(err)
+	var mine, others string
+	t.Run("two tests", func(t *testing.T) {
+		for _, schema := range []*string{&mine, &others} {
+			conn := connect(t, testdb.Postgres(t))
+			if _, err := conn.Exec(t.Context(), "create table thing (id int)"); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.QueryRow(t.Context(), "select current_schema").Scan(schema); err != nil {
+				t.Fatal(err)
+			}
 		}
+	})
+	if mine == others {
+		t.Errorf("both have %s", mine)
+	}
+	var left int
+	if err := connect(t, testdb.Postgres(t)).QueryRow(t.Context(),
+		"select count(*) from pg_namespace where nspname in ($1, $2)", mine, others).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d schemas are left after their tests, %v", left, err)
 	}
 }
 
