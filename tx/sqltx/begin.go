@@ -48,7 +48,7 @@ func (d *driver) begin(ctx context.Context, o tx.Options) (*sql.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{conn: conn}
+	s := &session{conn: conn, cancel: func() {}}
 	t, err := d.beginOn(ctx, s, o)
 	switch {
 	case err == nil:
@@ -64,14 +64,13 @@ func (d *driver) begin(ctx context.Context, o tx.Options) (*sql.Tx, error) {
 
 // beginOn begins a transaction that ctx can cancel only while it begins. It may return one with an error.
 func (d *driver) beginOn(ctx context.Context, s *session, o tx.Options) (t *sql.Tx, err error) {
+	if d.sqlite() {
+		return d.beginSQLite(ctx, s, o.ReadOnly)
+	}
 	detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
 	stop := context.AfterFunc(ctx, cancel)
-	if d.sqlite() {
-		t, err = d.beginSQLite(ctx, detached, s, o.ReadOnly)
-	} else {
-		t, err = s.conn.BeginTx(detached, &sql.TxOptions{Isolation: level(o.Isolation), ReadOnly: o.ReadOnly})
-	}
+	t, err = s.conn.BeginTx(detached, &sql.TxOptions{Isolation: level(o.Isolation), ReadOnly: o.ReadOnly})
 	if !stop() { // ctx has ended and taken the transaction along
 		err = context.Cause(ctx)
 	}

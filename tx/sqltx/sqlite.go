@@ -15,22 +15,27 @@ const lockSlice = 50 * time.Millisecond
 
 // beginSQLite begins a transaction that holds the write lock from its start, or one that cannot write. A deferred
 // transaction, which is what BeginTx gives, fails at once when it reads and then writes while another has written in
-// between, and no busy timeout helps.
-func (d *driver) beginSQLite(ctx, detached context.Context, s *session, readOnly bool) (t *sql.Tx, err error) {
-	timeout, err := d.busy(ctx, s.conn)
+// between, and no busy timeout helps. No statement here waits for longer than a slice, so none is given ctx: drivers pay a
+// goroutine for a context that can end.
+func (d *driver) beginSQLite(ctx context.Context, s *session, readOnly bool) (t *sql.Tx, err error) {
+	lasting := context.WithoutCancel(ctx)
+	timeout, err := d.busy(lasting, s.conn)
 	if err != nil {
 		return nil, err
 	}
 	slice := min(lockSlice, timeout)
-	if _, err := s.conn.ExecContext(ctx, setBusy(slice)); err != nil {
+	if _, err := s.conn.ExecContext(lasting, setBusy(slice)); err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(timeout - slice); ; {
-		t, err = s.conn.BeginTx(detached, &sql.TxOptions{ReadOnly: readOnly}) // waits if the data source name says so
+		t, err = s.conn.BeginTx(lasting, &sql.TxOptions{ReadOnly: readOnly}) // waits if the data source name says so
 		if err == nil {
-			err = s.shape(ctx, t, readOnly, timeout)
+			err = s.shape(lasting, t, readOnly, timeout)
 		}
-		if err == nil || tx.Classify(err) != tx.Retryable || !time.Now().Before(deadline) || ctx.Err() != nil {
+		if err == nil {
+			return t, nil
+		}
+		if tx.Classify(err) != tx.Retryable || !time.Now().Before(deadline) || ctx.Err() != nil {
 			break
 		}
 		if t != nil {
@@ -38,8 +43,9 @@ func (d *driver) beginSQLite(ctx, detached context.Context, s *session, readOnly
 		}
 		pause(ctx) // a database with a shared cache does not wait at all
 	}
-	if err != nil {
-		_, _ = s.conn.ExecContext(context.WithoutCancel(ctx), setBusy(timeout)) // for whoever is next
+	_, _ = s.conn.ExecContext(lasting, setBusy(timeout)) // for whoever is next
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 	return t, err
 }
