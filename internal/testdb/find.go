@@ -2,6 +2,7 @@ package testdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,9 @@ import (
 	"slices"
 	"strconv"
 )
+
+// ErrNoBinaries is the error of starting a server whose binaries are not on the machine, so that installing them helps.
+var ErrNoBinaries = errors.New("no binaries")
 
 // find looks for a binary in the folder that env names, in the search path, and in the folders of the patterns, and there
 // takes the newest.
@@ -33,7 +37,7 @@ func find(name, env string, patterns ...string) (string, error) {
 			return newest(found), nil
 		}
 	}
-	return "", fmt.Errorf("there is no %s in the search path (%s may name its folder)", name, env)
+	return "", fmt.Errorf("%w: there is no %s in the search path (%s may name its folder)", ErrNoBinaries, name, env)
 }
 
 var number = regexp.MustCompile(`[0-9]+`)

@@ -1,6 +1,7 @@
 package testdb
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,10 +25,16 @@ func TestTheNewestBinaryIsTaken(t *testing.T) {
 	if want := filepath.Join(root, "17.2", "bin", "some-server"); err != nil || path != want {
 		t.Errorf("got %s, %v", path, err)
 	}
+	if _, err := find("no-such-server", "HOLDFAST_NO_SUCH_VARIABLE"); !errors.Is(err, ErrNoBinaries) {
+		t.Errorf("got %v", err)
+	}
 	t.Setenv("HOLDFAST_SOME_BIN", filepath.Join(root, "9.6", "bin"))
 	path, err = find("some-server", "HOLDFAST_SOME_BIN", filepath.Join(root, "*", "bin"))
 	if err != nil || !strings.Contains(path, "9.6") {
 		t.Errorf("the variable does not win: %s, %v", path, err)
+	}
+	if _, err := find("no-such-server", "HOLDFAST_SOME_BIN"); err == nil || errors.Is(err, ErrNoBinaries) {
+		t.Errorf("a wrong variable is not mended by installing: %v", err)
 	}
 }
 

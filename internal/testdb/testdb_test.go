@@ -2,6 +2,7 @@ package testdb_test
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,20 @@ func TestKilledPostgresLeavesNoBackendBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// The path of a socket may have some hundred characters, and folders of tests come close to that by themselves.
+func TestPostgresStartsInAFolderWithALongName(t *testing.T) {
+	parent, err := os.MkdirTemp("", strings.Repeat("long", 25))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(parent) })
+	if err := os.Chmod(parent, 0o755); err != nil { //nolint:gosec // another user runs the server
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", parent)
+	connect(t, testdb.PostgresServer(t).URL())
 }
 
 func TestServersSayTheirVersion(t *testing.T) {
