@@ -14,6 +14,8 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	quiet "github.com/testcontainers/testcontainers-go/log"
+
+	"github.com/holdfast-go/holdfast/internal/testdb"
 )
 
 // The images. Their versions are the newest that the statements are written for; the binaries of a machine may be older.
@@ -84,10 +86,11 @@ func startContainer(
 	if err != nil {
 		return nil, err
 	}
-	outer, err := freePort(ctx)
+	free, err := testdb.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
+	outer := strconv.Itoa(free)
 	port, err := network.ParsePort(inner)
 	if err != nil {
 		return nil, err
@@ -178,12 +181,3 @@ func (c *contained) Restart(ctx context.Context) error {
 }
 
 func (c *contained) Close() error { return testcontainers.TerminateContainer(c.Container) }
-
-func freePort(ctx context.Context) (string, error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), l.Close()
-}

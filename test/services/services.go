@@ -96,6 +96,9 @@ func (m machine) start(ctx context.Context, k Kind, log io.Writer) (Server, erro
 	}
 	s, err := k.local(ctx)
 	if err != nil {
+		if !errors.Is(err, testdb.ErrNoBinaries) { // to install what is there would change the machine, and mend nothing
+			return nil, fmt.Errorf("services: the %s binaries of this machine do not start: %w\nmend that, or set %s to the URL of a server", k.Name, err, k.Env)
+		}
 		passed = append(passed, "local: "+oneLine(err))
 		if err := m.install(ctx, k.Debian); err != nil {
 			passed = append(passed, "packages: "+oneLine(err))

@@ -3,6 +3,7 @@ package services
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,7 +13,8 @@ import (
 // world is a machine on which some ways work.
 type world struct {
 	env, engine, image, local, root bool
-	installed                       bool
+	broken                          bool // the binaries are there, but do not start
+	asked, installed                bool
 }
 
 var errNo = errors.New("not here\nwith a second line")
@@ -28,7 +30,7 @@ func (w *world) start(t *testing.T) (string, error) {
 		},
 		engine: func(context.Context) error { return unless(w.engine) },
 		install: func(context.Context, string) error {
-			w.installed = w.root
+			w.asked, w.installed = true, w.root
 			return unless(w.root)
 		},
 	}
@@ -36,7 +38,13 @@ func (w *world) start(t *testing.T) (string, error) {
 		Name: "postgres", Env: "ENV", Debian: "postgresql",
 		container: func(context.Context) (Server, error) { return named{url: "docker"}, unless(w.image) },
 		local: func(context.Context) (*testdb.Server, error) {
-			return &testdb.Server{}, unless(w.local || w.installed)
+			if w.broken {
+				return nil, errNo
+			}
+			if !w.local && !w.installed {
+				return nil, fmt.Errorf("%w: %w", testdb.ErrNoBinaries, errNo)
+			}
+			return &testdb.Server{}, nil
 		},
 	}
 	var log strings.Builder
@@ -60,12 +68,12 @@ func unless(ok bool) error {
 func TestWaysAreTakenInOrder(t *testing.T) {
 	t.Parallel()
 	for want, w := range map[string]*world{
-		"the server that ENV names":                              {env: true, engine: true, image: true, local: true, root: true},
-		"a container":                                            {engine: true, image: true, local: true, root: true},
-		"binaries in , at  (docker: not here)":                   {engine: true, local: true, root: true},
-		"binaries in , at  (docker: not here) ":                  {local: true, root: true},
-		"binaries in , at  (docker: not here; local: not here)":  {root: true},
-		"binaries in , at  (docker: not here; local: not here) ": {engine: true, root: true},
+		"the server that ENV names":             {env: true, engine: true, image: true, local: true, root: true},
+		"a container":                           {engine: true, image: true, local: true, root: true},
+		"binaries in , at  (docker: not here)":  {engine: true, local: true, root: true},
+		"binaries in , at  (docker: not here) ": {local: true, root: true},
+		"binaries in , at  (docker: not here; local: no binaries: not here)":  {root: true},
+		"binaries in , at  (docker: not here; local: no binaries: not here) ": {engine: true, root: true},
 	} {
 		line, err := w.start(t)
 		if err != nil || !strings.Contains(line, strings.TrimSpace(want)) {
@@ -84,6 +92,15 @@ func TestNoWayNamesTheFix(t *testing.T) {
 	}
 }
 
+// A full disk, say, is not mended by apt-get, which would upgrade what is there on the way.
+func TestBinariesThatDoNotStartAreNotInstalledAgain(t *testing.T) {
+	t.Parallel()
+	w := &world{broken: true, root: true}
+	if _, err := w.start(t); w.asked || !errors.Is(err, errNo) || !strings.Contains(err.Error(), "set ENV") {
+		t.Errorf("installed: %v, got %v", w.asked, err)
+	}
+}
+
 func TestServersOfOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	n := named{url: "x", env: "ENV"}
@@ -99,7 +116,10 @@ func TestServersOfOthersAreLeftAlone(t *testing.T) {
 
 func TestLocalServersStartStopAndComeBack(t *testing.T) {
 	t.Parallel()
-	bare := machine{getenv: func(string) string { return "" }, engine: func(context.Context) error { return errNo }, install: aptInstall}
+	bare := machine{
+		getenv: func(string) string { return "" }, engine: func(context.Context) error { return errNo },
+		install: func(context.Context, string) error { return errors.New("a test does not change the machine") },
+	}
 	for _, k := range []Kind{Postgres, Redis} {
 		var log strings.Builder
 		s, err := bare.start(t.Context(), k, &log)
