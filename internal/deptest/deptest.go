@@ -83,6 +83,19 @@ var Bans = append([]Ban{
 		Import: func(path string) bool { return own(path, "tx/pgxtx", "tx/sqltx", "tx/txtest") },
 	},
 	{
+		Reason: "what patterns share comes with each of them: the standard library has to do",
+		In:     func(name string) bool { return under(name, "internal") && !proof(name) },
+		Import: func(path string) bool { return !standard(path) && !own(path, "internal") },
+	},
+	{
+		Reason: "who takes this adapter gets nothing but pgx and what pgx needs",
+		In:     func(name string) bool { return name == "tx/pgxtx" },
+		Import: func(path string) bool {
+			return !standard(path) && !under(path, Module) && !strings.HasPrefix(path, "github.com/jackc/") &&
+				!inside(path, []string{"golang.org/x/sync", "golang.org/x/text"})
+		},
+	},
+	{
 		Reason: "adapters know no pattern",
 		In:     func(name string) bool { return name == "tx/pgxtx" },
 		Import: func(path string) bool { return own(path, patterns...) },
@@ -158,6 +171,11 @@ func pattern(name string) bool {
 
 // suite tells the conformance suites and what else only tests import.
 func suite(name string) bool { return strings.HasSuffix(name, "test") }
+
+// proof tells the internal packages that only tests use.
+func proof(name string) bool {
+	return slices.ContainsFunc([]string{"deptest", "fault", "testdb", "wire"}, func(p string) bool { return under(name, "internal/"+p) })
+}
 
 // standard tells the standard library by the first part of the path, which has no dot.
 func standard(path string) bool {
