@@ -94,6 +94,7 @@ func (m machine) start(ctx context.Context, k Kind, log io.Writer) (Server, erro
 	if ctx.Err() != nil { // a signal: the other ways would fail for the same reason, and name the wrong fix
 		return nil, fmt.Errorf("services: %s: %w", k.Name, context.Cause(ctx))
 	}
+	installed := ""
 	s, err := k.local(ctx)
 	if err != nil {
 		if !errors.Is(err, testdb.ErrNoBinaries) { // to install what is there would change the machine, and mend nothing
@@ -108,12 +109,13 @@ func (m machine) start(ctx context.Context, k Kind, log io.Writer) (Server, erro
 		if s, err = k.local(ctx); err != nil {
 			return nil, fmt.Errorf("services: %s was installed, but does not start: %w", k.Debian, err)
 		}
+		installed = "installed the package " + k.Debian + ": "
 	}
 	way := "binaries in " + s.Bin() + ", at " + s.URL()
 	if v := s.Version(); v != "" {
 		way = v + ", " + way
 	}
-	say(way)
+	say(installed + way)
 	return s, nil
 }
 

@@ -72,11 +72,11 @@ func TestWaysAreTakenInOrder(t *testing.T) {
 		"a container":                           {engine: true, image: true, local: true, root: true},
 		"binaries in , at  (docker: not here)":  {engine: true, local: true, root: true},
 		"binaries in , at  (docker: not here) ": {local: true, root: true},
-		"binaries in , at  (docker: not here; local: no binaries: not here)":  {root: true},
-		"binaries in , at  (docker: not here; local: no binaries: not here) ": {engine: true, root: true},
+		"installed the package postgresql: binaries in , at  (docker: not here; local: no binaries: not here)":  {root: true},
+		"installed the package postgresql: binaries in , at  (docker: not here; local: no binaries: not here) ": {engine: true, root: true},
 	} {
 		line, err := w.start(t)
-		if err != nil || !strings.Contains(line, strings.TrimSpace(want)) {
+		if err != nil || !strings.HasPrefix(line, "services: postgres: "+strings.TrimSpace(want)) {
 			t.Errorf("%+v: got %q, %v, want %q", *w, line, err, want)
 		}
 	}
