@@ -30,19 +30,20 @@ import (
 
 // A chapter is a story on the tour.
 type chapter struct {
-	name  string
-	needs string // a server without which the story is listed as not run
-	crash bool
-	run   func(ctx context.Context, c story.Config) (story.Result, error)
+	name   string
+	hazard string
+	needs  string // a server without which the story is listed as not run
+	crash  bool
+	run    func(ctx context.Context, c story.Config) (story.Result, error)
 }
 
 var chapters = []chapter{
-	{name: "payments", run: pay.Run},
-	{name: "payments-crash", run: pay.Run, crash: true},
-	{name: "webhooks", run: hook.Run},
-	{name: "webhooks-crash", run: hook.Run, crash: true},
-	{name: "signup", run: register.Run},
-	{name: "overlaps", run: register.RunOverlaps, needs: "PostgreSQL"},
+	{name: "payments", hazard: "retried or double-clicked POST", run: pay.Run},
+	{name: "payments-crash", hazard: "SIGKILL in the middle of payments", run: pay.Run, crash: true},
+	{name: "webhooks", hazard: "duplicate webhook delivery", run: hook.Run},
+	{name: "webhooks-crash", hazard: "SIGKILL in the middle of deliveries", run: hook.Run, crash: true},
+	{name: "signup", hazard: "two requests create the same user or booking", run: register.Run},
+	{name: "overlaps", hazard: "two bookings that overlap", run: register.RunOverlaps, needs: "PostgreSQL"},
 }
 
 func main() {
@@ -101,14 +102,14 @@ func tour(ctx context.Context, c story.Config, chapters []chapter) []story.Resul
 	for i, ch := range chapters {
 		_, _ = fmt.Fprintf(c.Out, "[%d/%d] %s\n", i+1, len(chapters), ch.name)
 		if ch.needs != "" && c.DSN == "" {
-			results = append(results, story.Result{Story: ch.name, NotRun: "needs " + ch.needs + ": run with -dsn"})
+			results = append(results, story.Result{Story: ch.name, Hazard: ch.hazard, NotRun: "needs " + ch.needs + ", give -dsn"})
 			continue
 		}
 		c.Crash = ch.crash
 		r, err := ch.run(ctx, c)
-		r.Story = ch.name
+		r.Story, r.Hazard = ch.name, ch.hazard
 		if err != nil {
-			r.OK = false
+			r.OK, r.Error = false, err.Error()
 			_, _ = fmt.Fprintf(c.Out, "  %v\n", err)
 		}
 		results = append(results, r)
@@ -144,20 +145,25 @@ func printTable(w io.Writer, results []story.Result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "\nSTORY\tHAZARD\tBACKEND\tOPERATIONS\tNAIVE DAMAGE\tDAMAGE\tVERDICT")
 	for _, r := range results {
-		if r.NotRun != "" {
-			_, _ = fmt.Fprintf(table, "%s\t-\t-\t-\t-\t-\tnot run: %s\n", r.Story, r.NotRun)
+		if r.NotRun != "" || r.Error != "" {
+			_, _ = fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\t%s\n", r.Story, r.Hazard, verdict(r))
 			continue
 		}
-		verdict := "held"
-		switch {
-		case r.Damage > 0:
-			verdict = "BROKEN"
-		case r.NaiveDamage <= 0:
-			verdict = "THE NAIVE CONTROL SHOWED NOTHING"
-		case !r.OK:
-			verdict = "FAILED"
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%s\n", r.Story, r.Hazard, r.Backend, r.Operations, r.NaiveDamage, r.Damage, verdict)
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%s\n", r.Story, r.Hazard, r.Backend, r.Operations, r.NaiveDamage, r.Damage, verdict(r))
 	}
 	return table.Flush()
+}
+
+func verdict(r story.Result) string {
+	switch {
+	case r.NotRun != "":
+		return "not run: " + r.NotRun
+	case r.Error != "":
+		return "FAILED, see above"
+	case r.Damage > 0:
+		return "BROKEN"
+	case !r.OK:
+		return "THE NAIVE CONTROL SHOWED NOTHING"
+	}
+	return "held"
 }

@@ -3,7 +3,7 @@
 //	go run ./examples/webhooks                        SQLite, a few payloads of its own
 //	go run ./examples/webhooks -payloads FILE         a JSON object a line, with event, delivery and body
 //	go run ./examples/webhooks -dsn postgres://…      PostgreSQL
-//	go run ./examples/webhooks -crash                 the receiver is killed with SIGKILL, three times
+//	go run ./examples/webhooks -crash                 each receiver is killed with SIGKILL, three times
 //
 // Each event is delivered one to five times, shuffled and in parallel, and again until the receiver answers 2xx. The
 // handler fails the first time for one event in five. Receivers that check and then act handle events twice. Receivers that

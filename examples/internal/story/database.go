@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -22,7 +23,7 @@ import (
 
 // A Place is where the data of one run lives: a SQLite file or a PostgreSQL schema.
 type Place struct {
-	// URL is the address that Open functions take; it can be handed to another process.
+	// URL is the address of the database; it can be handed to another process.
 	URL string
 	// Remove drops the data.
 	Remove func()
@@ -35,29 +36,29 @@ func NewPlace(ctx context.Context, dsn string) (Place, error) {
 		if err != nil {
 			return Place{}, err
 		}
-		return Place{URL: "file:" + filepath.Join(dir, "story.db"), Remove: func() { _ = os.RemoveAll(dir) }}, nil
+		return Place{URL: "file:" + filepath.ToSlash(filepath.Join(dir, "story.db")), Remove: func() { _ = os.RemoveAll(dir) }}, nil
+	}
+	u, err := url.Parse(dsn)
+	if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
+		return Place{}, errors.New("-dsn must be a URL such as postgres://user:password@127.0.0.1:5432/database")
 	}
 	var random [6]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return Place{}, err
 	}
 	schema := "story_" + hex.EncodeToString(random[:])
-	if err := onPostgres(ctx, dsn, "create schema "+schema); err != nil {
+	if err := onServer(ctx, dsn, "create schema "+schema); err != nil {
 		return Place{}, err
-	}
-	u, err := url.Parse(dsn)
-	if err != nil {
-		return Place{}, fmt.Errorf("-dsn: %w", err)
 	}
 	q := u.Query()
 	q.Set("search_path", schema)
 	u.RawQuery = q.Encode()
 	return Place{URL: u.String(), Remove: func() {
-		_ = onPostgres(context.WithoutCancel(ctx), dsn, "drop schema "+schema+" cascade")
+		_ = onServer(context.WithoutCancel(ctx), dsn, "drop schema "+schema+" cascade")
 	}}, nil
 }
 
-func onPostgres(ctx context.Context, dsn, query string) error {
+func onServer(ctx context.Context, dsn, query string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return fmt.Errorf("connect to the database of -dsn: %w", err)
@@ -67,19 +68,37 @@ func onPostgres(ctx context.Context, dsn, query string) error {
 	return err
 }
 
-// IsPostgres tells where the place is.
-func (p Place) IsPostgres() bool { return !strings.HasPrefix(p.URL, "file:") }
+// isPostgres tells where the place is.
+func (p Place) isPostgres() bool { return !strings.HasPrefix(p.URL, "file:") }
 
-// Backend names the engine, for reports.
-func (p Place) Backend() string {
-	if p.IsPostgres() {
-		return "postgres"
+// Backend names the engine that dsn means, for reports.
+func Backend(dsn string) string {
+	if dsn == "" {
+		return "sqlite"
 	}
-	return "sqlite"
+	return "postgres"
 }
 
-// OpenSQLite opens the place as SQLite. With a write-ahead log, readers do not wait for the writer.
-func (p Place) OpenSQLite() (*tx.DB[*sql.Tx], func(), error) {
+// On opens the database and calls the function for its engine. A generic function f is given as f[*sql.Tx], f[pgx.Tx].
+func (p Place) On(ctx context.Context, onSQLite func(context.Context, *tx.DB[*sql.Tx]) error, onPostgres func(context.Context, *tx.DB[pgx.Tx]) error) error {
+	if !p.isPostgres() {
+		db, closeDB, err := p.openSQLite()
+		if err != nil {
+			return err
+		}
+		defer closeDB()
+		return onSQLite(ctx, db)
+	}
+	db, closeDB, err := p.openPostgres(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeDB()
+	return onPostgres(ctx, db)
+}
+
+// openSQLite opens the file. With a write-ahead log, readers do not wait for the writer.
+func (p Place) openSQLite() (*tx.DB[*sql.Tx], func(), error) {
 	pool, err := sql.Open("sqlite", p.URL+"?_pragma=journal_mode(wal)&_pragma=busy_timeout(10000)")
 	if err != nil {
 		return nil, nil, err
@@ -87,8 +106,7 @@ func (p Place) OpenSQLite() (*tx.DB[*sql.Tx], func(), error) {
 	return sqltx.New(pool, tx.SQLite, nil), func() { _ = pool.Close() }, nil
 }
 
-// OpenPostgres opens the place as PostgreSQL, through pgx.
-func (p Place) OpenPostgres(ctx context.Context) (*tx.DB[pgx.Tx], func(), error) {
+func (p Place) openPostgres(ctx context.Context) (*tx.DB[pgx.Tx], func(), error) {
 	config, err := pgxpool.ParseConfig(p.URL)
 	if err != nil {
 		return nil, nil, err

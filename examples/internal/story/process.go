@@ -1,35 +1,23 @@
 package story
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"net"
-	"net/http"
+	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 )
 
 // childEnv tells a process of the same binary which server to be.
 const childEnv = "HOLDFAST_EXAMPLE_SERVER"
 
-// A Server is what a server process is started with.
-type Server struct {
-	// Name is the server, as given to RegisterServer.
-	Name string
-	// Address is where it listens.
-	Address string
-	// Place is its database.
-	Place Place
-}
-
-var servers = map[string]func(ctx context.Context, p Place) (http.Handler, func(), error){}
-
-// RegisterServer names a function that opens a server, so that a process of the same binary can be that server.
-func RegisterServer(name string, open func(ctx context.Context, p Place) (http.Handler, func(), error)) {
-	servers[name] = open
-}
+// order is what a server process is told.
+type order struct{ Name, Address, URL string }
 
 // RunChild makes this process a server, and does not return, if it was started as one. Call it first in main.
 func RunChild() {
@@ -37,119 +25,87 @@ func RunChild() {
 	if text == "" {
 		return
 	}
-	var s struct{ Name, Address, URL string }
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		panic(err)
-	}
 	go func() { // the pipe closes when the parent dies, however it dies
-		_, _ = os.Stdin.Read(make([]byte, 1))
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
 	}()
-	handler, _, err := servers[s.Name](context.Background(), Place{URL: s.URL})
-	if err == nil {
-		err = listen(s.Address, handler)
-	}
-	fmt.Fprintln(os.Stderr, err)
+	fmt.Fprintln(os.Stderr, beServer(context.Background(), text))
 	os.Exit(1)
 }
 
-func listen(address string, handler http.Handler) error {
-	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	return server.ListenAndServe()
-}
-
-// A Process is a server in a process of its own.
-type Process struct {
-	server Server
-	cmd    *exec.Cmd
-	stdin  interface{ Close() error }
-	exited chan struct{}
-	kills  int
-}
-
-// StartProcess starts the server on a free port.
-func StartProcess(ctx context.Context, name string, place Place) (*Process, error) {
-	address, err := FreeAddress()
-	if err != nil {
-		return nil, err
+func beServer(ctx context.Context, text string) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
 	}
-	p := &Process{server: Server{Name: name, Address: address, Place: place}}
+	handler, _, err := Place{URL: o.URL}.handler(ctx, o.Name)
+	if err != nil {
+		return err
+	}
+	l, err := listen(ctx, o.Address)
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr()) // tells the parent that connections are taken, and where
+	return newServer(handler).Serve(l)
+}
+
+// process is a server in a process of its own.
+type process struct {
+	name    string
+	place   Place
+	address string // with port 0 before the first start
+	cmd     *exec.Cmd
+	stdin   io.Closer
+}
+
+func startProcess(ctx context.Context, name string, place Place) (*process, error) {
+	p := &process{name: name, place: place, address: "127.0.0.1:0"}
 	return p, p.start(ctx)
 }
 
-// URL is where the server answers.
-func (p *Process) URL() string { return "http://" + p.server.Address }
-
-// Kills is how often it was killed.
-func (p *Process) Kills() int { return p.kills }
-
-func (p *Process) start(ctx context.Context) error {
+// start returns when the server takes connections.
+func (p *process) start(ctx context.Context) error {
 	binary, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(map[string]string{"Name": p.server.Name, "Address": p.server.Address, "URL": p.server.Place.URL})
+	text, err := json.Marshal(order{Name: p.name, Address: p.address, URL: p.place.URL})
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(binary) //nolint:noctx // it is killed on purpose
+	cmd := exec.Command(binary) //nolint:noctx // it is killed on purpose, and waited for
 	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	cmd.Stderr = os.Stderr
-	if p.stdin, err = cmd.StdinPipe(); err != nil {
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	exited := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(exited)
-	}()
-	p.cmd, p.exited = cmd, exited
-	return p.await(ctx)
-}
-
-// await waits until the server takes connections.
-func (p *Process) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		var dialer net.Dialer
-		if conn, err := dialer.DialContext(ctx, "tcp", p.server.Address); err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-ticker.C:
-		case <-p.exited:
-			return fmt.Errorf("the server process ended at once")
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// Crash kills the server with SIGKILL, in the middle of whatever it does, and starts it again on the same address.
-func (p *Process) Crash(ctx context.Context) error {
-	p.Kill()
-	p.kills++
-	return p.start(ctx)
-}
-
-// Kill ends the server with SIGKILL.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.exited
-	_ = p.stdin.Close()
-}
-
-// FreeAddress returns an address of this machine that nobody listens on.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	p.cmd, p.stdin = cmd, stdin
+	// A server that does not come up closes its end of the pipe, or is killed.
+	late := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	defer stop()
+	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		return "", err
+		p.kill()
+		return errors.Join(errors.New("the server process did not start"), ctx.Err())
 	}
-	return l.Addr().String(), l.Close()
+	p.address = strings.TrimSpace(line)
+	return nil
+}
+
+// kill ends the server with SIGKILL, in the middle of whatever it does.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+	_ = p.stdin.Close()
 }

@@ -2,10 +2,12 @@ package pay
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"sync"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/examples/internal/story"
 	"github.com/holdfast-go/holdfast/idem"
@@ -13,31 +15,25 @@ import (
 )
 
 // handler parses the request and writes the answer. It knows nothing of idempotency but the name of a header.
-func handler(pay func(ctx context.Context, tenant, key string, p Payment) ([]byte, bool, error)) http.Handler {
-	busy := &maintenance{seen: map[string]bool{}}
+func handler(pay func(ctx context.Context, tenant, key string, p Payment) (body []byte, replayed bool, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var p Payment
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&p); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		key := r.Header.Get("Idempotency-Key")
-		if busy.now(key) {
-			http.Error(w, "down for a moment", http.StatusServiceUnavailable)
-			return
-		}
 		// In a real service the tenant comes from the authentication, not from a header.
-		body, replayed, err := pay(r.Context(), r.Header.Get("X-Tenant"), key, p)
+		body, replayed, err := pay(r.Context(), r.Header.Get("X-Tenant"), r.Header.Get("Idempotency-Key"), p)
+		if replayed {
+			w.Header().Set("Idempotent-Replayed", "true")
+		}
 		if err != nil {
 			status := statusOf(err)
-			if status == http.StatusConflict {
+			if status == http.StatusConflict || status == http.StatusServiceUnavailable {
 				w.Header().Set("Retry-After", "1")
 			}
 			http.Error(w, err.Error(), status)
 			return
-		}
-		if replayed {
-			w.Header().Set("Idempotent-Replayed", "true")
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
@@ -52,33 +48,17 @@ func statusOf(err error) int {
 		return failure.Status
 	case errors.Is(err, idem.ErrKeyInvalid):
 		return http.StatusBadRequest
-	case errors.Is(err, idem.ErrMismatch):
+	case errors.Is(err, idem.ErrMismatch), errors.Is(err, idem.ErrKeyExpired):
 		return http.StatusUnprocessableEntity
 	case errors.Is(err, idem.ErrInFlight):
 		return http.StatusConflict
-	default:
+	default: // a retry with the same key is safe, whatever happened
 		return http.StatusServiceUnavailable
 	}
 }
 
-// maintenance makes every eighth key meet a server that is down for a moment, once.
-type maintenance struct {
-	mu   sync.Mutex // guards seen
-	seen map[string]bool
-}
-
-func (m *maintenance) now(key string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.seen[key] || key == "" || key[len(key)-1]%8 != 0 {
-		return false
-	}
-	m.seen[key] = true
-	return true
-}
-
-// ours serves the service, naive the other one.
-func ours[T any](db *tx.DB[T]) http.Handler {
+// serveOurs serves the service, serveNaive the other one.
+func serveOurs[T any](db *tx.DB[T]) http.Handler {
 	s := NewService(db)
 	return handler(func(ctx context.Context, tenant, key string, p Payment) ([]byte, bool, error) {
 		res, err := s.Pay(ctx, tenant, key, p)
@@ -86,34 +66,25 @@ func ours[T any](db *tx.DB[T]) http.Handler {
 	})
 }
 
-func naive[T any](db *tx.DB[T]) http.Handler {
-	s := Naive[T]{db: db}
+func serveNaive[T any](db *tx.DB[T]) http.Handler {
+	s := &Naive[T]{db: db, shop: newShop()}
 	return handler(func(ctx context.Context, tenant, key string, p Payment) ([]byte, bool, error) {
-		r, err := s.Pay(ctx, tenant, key, p)
+		r, replayed, err := s.Pay(ctx, tenant, key, p)
 		if err != nil {
 			return nil, false, err
 		}
 		body, err := json.Marshal(r)
-		return body, false, err
+		return body, replayed, err
 	})
 }
 
-// serverName is the server that runs in a process of its own, to be killed.
-const serverName = "payments"
+// Names of the servers, also as processes of their own.
+const (
+	oursServer  = "payments"
+	naiveServer = "payments, naive"
+)
 
 func init() {
-	story.RegisterServer(serverName, func(ctx context.Context, p story.Place) (http.Handler, func(), error) {
-		if p.IsPostgres() {
-			db, closeDB, err := p.OpenPostgres(ctx)
-			if err != nil {
-				return nil, nil, err
-			}
-			return ours(db), closeDB, nil
-		}
-		db, closeDB, err := p.OpenSQLite()
-		if err != nil {
-			return nil, nil, err
-		}
-		return ours(db), closeDB, nil
-	})
+	story.RegisterServer(oursServer, serveOurs[*sql.Tx], serveOurs[pgx.Tx])
+	story.RegisterServer(naiveServer, serveNaive[*sql.Tx], serveNaive[pgx.Tx])
 }

@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 
+	"github.com/holdfast-go/holdfast/examples/internal/story"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -25,23 +25,24 @@ type Receipt struct {
 	Amount int64  `json:"amount"`
 }
 
-// limit is the amount above which the card is declined.
-const limit = 1_000_000
-
 // Service charges payments. It holds the idempotency boundary: whoever calls it, over HTTP, from a queue or from a test,
 // cannot charge twice.
 type Service[T any] struct {
 	db   *tx.DB[T]
 	keys *idem.Keys[T]
+	shop *shop
 }
 
 // NewService returns the service on a migrated database.
 func NewService[T any](db *tx.DB[T]) *Service[T] {
-	return &Service[T]{db: db, keys: idem.New(db, nil)}
+	return &Service[T]{db: db, keys: idem.New(db, nil), shop: newShop()}
 }
 
 // Pay charges p once for each key of a tenant. The key, the charge and the receipt are one commit.
 func (s *Service[T]) Pay(ctx context.Context, tenant, key string, p Payment) (idem.Result[Receipt], error) {
+	if err := story.Elsewhere(ctx); err != nil { // the fraud check: it only reads, so it may run again
+		return idem.Result[Receipt]{}, err
+	}
 	k := idem.Key{
 		Scope:       tenant, // nobody else reaches the receipt, whatever key they guess
 		Name:        "pay",
@@ -49,68 +50,41 @@ func (s *Service[T]) Pay(ctx context.Context, tenant, key string, p Payment) (id
 		Fingerprint: idem.FingerprintOf(p.Order, strconv.FormatInt(p.Amount, 10)), // another amount is another request
 	}
 	return idem.Do(ctx, s.keys, k, func(ctx context.Context, t T) (Receipt, error) {
-		if p.Amount > limit {
-			// A final answer: it is stored and replayed. A 503 here would free the key instead.
-			return Receipt{}, &idem.Failure{Status: 402, Message: "the card is declined"}
-		}
-		return charge(ctx, s.db.Tx(t), tenant, p)
+		return s.shop.charge(ctx, s.db.Tx(t), tenant, p)
 	})
 }
 
-// charge is the business: some SQL in the transaction that it is given.
-func charge(ctx context.Context, conn tx.Conn, tenant string, p Payment) (Receipt, error) {
-	r := Receipt{Order: p.Order, Amount: p.Amount}
-	err := conn.QueryRow(ctx, "insert into charge (tenant, order_id, amount) values ($1, $2, $3) returning id",
-		tenant, p.Order, p.Amount).Scan(&r.Charge)
-	return r, err
+// Naive is the service as it is often written: look whether the key is known, then do the work, then store the answer.
+type Naive[T any] struct {
+	db   *tx.DB[T]
+	shop *shop
 }
 
-// Naive is the service as it is often written: look whether the key is known, then do the work, then store the answer.
-type Naive[T any] struct{ db *tx.DB[T] }
-
-// Pay charges p unless it finds the key. Two requests that look at the same time both find nothing; a reply that is lost
-// before the answer is stored is a second charge too.
-func (s Naive[T]) Pay(ctx context.Context, tenant, key string, p Payment) (Receipt, error) {
-	if p.Amount > limit {
-		return Receipt{}, &idem.Failure{Status: 402, Message: "the card is declined"}
-	}
-	conn, known := s.db.Conn(), ""
-	err := conn.QueryRow(ctx, "select answer from naive_key where id = $1", tenant+":"+key).Scan(&known)
+// Pay charges p unless it finds the key. Two requests that look at the same time both find nothing, and a server that dies
+// before the answer is stored charges again too. The charge itself is a transaction: that is not the point.
+func (s *Naive[T]) Pay(ctx context.Context, tenant, key string, p Payment) (r Receipt, replayed bool, err error) {
+	known := ""
+	err = s.db.Conn().QueryRow(ctx, "select answer from naive_key where id = $1", key).Scan(&known)
 	if err == nil {
-		var r Receipt
-		return r, json.Unmarshal([]byte(known), &r)
+		return r, true, json.Unmarshal([]byte(known), &r)
 	}
 	if !errors.Is(err, tx.ErrNoRows) {
-		return Receipt{}, err
+		return r, false, err
 	}
-	r, err := charge(ctx, conn, tenant, p)
+	if err := story.Elsewhere(ctx); err != nil { // the fraud check, only for new payments
+		return r, false, err
+	}
+	err = s.db.Do(ctx, func(ctx context.Context, t T) error {
+		r, err = s.shop.charge(ctx, s.db.Tx(t), tenant, p)
+		return err
+	})
 	if err != nil {
-		return r, err
+		return r, false, err
 	}
 	answer, err := json.Marshal(r)
 	if err != nil {
-		return r, err
+		return r, false, err
 	}
-	_, err = conn.Exec(ctx, "insert into naive_key (id, answer) values ($1, $2) on conflict do nothing", tenant+":"+key, string(answer))
-	return r, err
-}
-
-// Migrate makes the tables.
-func Migrate[T any](ctx context.Context, db *tx.DB[T]) error {
-	if err := idem.Migrate(ctx, db, idem.Names{}); err != nil {
-		return err
-	}
-	id := "integer primary key"
-	if db.Dialect() == tx.PostgreSQL {
-		id = "bigint generated always as identity primary key"
-	}
-	for _, table := range []string{
-		"create table if not exists charge (id " + id + ", tenant text not null, order_id text not null, amount bigint not null)",
-		"create table if not exists naive_key (id text primary key, answer text not null)",
-	} {
-		if _, err := db.Conn().Exec(ctx, table); err != nil {
-			return fmt.Errorf("create the tables of the example: %w", err)
-		}
-	}
-	return nil
+	_, err = s.db.Conn().Exec(ctx, "insert into naive_key (id, answer) values ($1, $2) on conflict do nothing", key, string(answer))
+	return r, false, err
 }

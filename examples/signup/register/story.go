@@ -2,10 +2,13 @@ package register
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/examples/internal/story"
 	"github.com/holdfast-go/holdfast/tx"
@@ -30,26 +33,19 @@ func open(ctx context.Context, c story.Config, overlaps bool) (story.Result, err
 		return story.Result{}, err
 	}
 	defer place.Remove()
-	if place.IsPostgres() {
-		db, closeDB, err := place.OpenPostgres(ctx)
-		if err != nil {
-			return story.Result{}, err
-		}
-		defer closeDB()
-		return run(ctx, c, place, db, overlaps)
+	r := story.Result{Story: "signup", Hazard: "two requests create the same user or booking", Backend: story.Backend(c.DSN)}
+	if overlaps {
+		r.Story, r.Hazard = "overlaps", "two bookings that overlap"
 	}
-	db, closeDB, err := place.OpenSQLite()
-	if err != nil {
-		return story.Result{}, err
-	}
-	defer closeDB()
-	return run(ctx, c, place, db, overlaps)
+	err = place.On(ctx,
+		func(ctx context.Context, db *tx.DB[*sql.Tx]) error { return run(ctx, c, db, overlaps, &r) },
+		func(ctx context.Context, db *tx.DB[pgx.Tx]) error { return run(ctx, c, db, overlaps, &r) })
+	return r, err
 }
 
-func run[T any](ctx context.Context, c story.Config, place story.Place, db *tx.DB[T], overlaps bool) (story.Result, error) {
-	r := story.Result{Story: "signup", Hazard: "two requests create the same user or booking", Backend: place.Backend()}
+func run[T any](ctx context.Context, c story.Config, db *tx.DB[T], overlaps bool, r *story.Result) error {
 	if err := Migrate(ctx, db); err != nil {
-		return r, err
+		return err
 	}
 	email := func(n int) string { return fmt.Sprintf("user%d@example.com", n) }
 	minute := func(n, caller int) int {
@@ -76,19 +72,18 @@ func run[T any](ctx context.Context, c story.Config, place story.Place, db *tx.D
 		}},
 	}
 	if overlaps {
-		r.Story, r.Hazard = "overlaps", "two bookings that overlap"
 		acts = []act{acts[1], acts[3]}
 	}
 	r.NaiveDamage = -1
 	for _, a := range acts {
 		won, err := rush(a.do)
 		if err != nil {
-			return r, err
+			return err
 		}
 		var rows, unique int
 		query := fmt.Sprintf("select count(*), count(distinct %s) from %s", a.key, a.table)
 		if err := db.Conn().QueryRow(ctx, query).Scan(&rows, &unique); err != nil {
-			return r, err
+			return err
 		}
 		doubled := rows - unique
 		c.Logf("%-14s %d requests for %d: %d were told yes, %d rows, %d too many", a.name, rounds*callers, rounds, won, rows, doubled)
@@ -102,7 +97,7 @@ func run[T any](ctx context.Context, c story.Config, place story.Place, db *tx.D
 		r.Damage += doubled + abs(won-rows) + abs(rounds-rows)
 	}
 	r.Judge()
-	return r, nil
+	return nil
 }
 
 // rush lets callers want the same thing at the same moment, and counts those that were told that they have it.

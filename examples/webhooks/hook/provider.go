@@ -10,33 +10,49 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/examples/internal/story"
 )
+
+// senders is how many deliveries are under way at once.
+const senders = 8
+
+// schedule returns each payload 1 to 5 times, shuffled. One delivery in six comes twice in a row: the provider timed out,
+// and delivers again while the first is still being handled.
+func schedule(payloads []Payload, seed uint64) []Payload {
+	random := rand.New(rand.NewPCG(seed, 0))
+	var shuffled []Payload
+	for _, payload := range payloads {
+		for range 1 + random.IntN(5) {
+			shuffled = append(shuffled, payload)
+		}
+	}
+	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	var deliveries []Payload
+	times := map[string]int{}
+	for i, payload := range shuffled {
+		deliveries = append(deliveries, payload)
+		if times[payload.Delivery]++; i%6 == 0 && times[payload.Delivery] < 5 {
+			deliveries = append(deliveries, payload)
+			times[payload.Delivery]++
+		}
+	}
+	return deliveries
+}
 
 // provider delivers as providers do: at least once, in no order, until it is told 2xx.
 type provider struct {
-	base     string
+	server   *story.Server
 	requests atomic.Int64
 }
 
-// deliverAll delivers each payload 1 to 5 times, shuffled, some at once. progress is called before each delivery is handed
-// to a sender.
-func (p *provider) deliverAll(ctx context.Context, payloads []Payload, seed uint64, progress func(sent, total int) error) error {
-	random := rand.New(rand.NewPCG(seed, 0))
-	var all []Payload
-	for _, payload := range payloads {
-		for range 1 + random.IntN(5) {
-			all = append(all, payload)
-		}
+// deliverAll delivers in parallel, in the order given.
+func (p *provider) deliverAll(ctx context.Context, deliveries []Payload) error {
+	queue := make(chan Payload, len(deliveries))
+	for _, payload := range deliveries {
+		queue <- payload
 	}
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	// Some deliveries follow their first at once: a timeout on the provider's side.
-	for i := 1; i < len(all); i += 7 {
-		all[i] = all[i-1]
-	}
-	all = append(all, payloads...) // the shuffle may have taken somebody's only delivery
-
-	queue := make(chan Payload)
-	const senders = 8
+	close(queue)
 	errs := make([]error, senders)
 	var wg sync.WaitGroup
 	for i := range senders {
@@ -46,16 +62,8 @@ func (p *provider) deliverAll(ctx context.Context, payloads []Payload, seed uint
 			}
 		})
 	}
-	var err error
-	for i, payload := range all {
-		if err = progress(i, len(all)); err != nil {
-			break
-		}
-		queue <- payload
-	}
-	close(queue)
 	wg.Wait()
-	return errors.Join(append(errs, err)...)
+	return errors.Join(errs...)
 }
 
 // deliver posts the payload until it is acknowledged.
@@ -64,6 +72,7 @@ func (p *provider) deliver(ctx context.Context, payload Payload) error {
 	for {
 		status, err := p.post(ctx, payload, Sign([]byte(payload.Body)))
 		if err == nil && status/100 == 2 {
+			p.server.Answered()
 			return nil
 		}
 		if err == nil && status/100 == 4 {
@@ -80,7 +89,7 @@ func (p *provider) deliver(ctx context.Context, payload Payload) error {
 
 func (p *provider) post(ctx context.Context, payload Payload, signature string) (int, error) {
 	p.requests.Add(1)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.base+"/webhooks", strings.NewReader(payload.Body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.server.URL()+"/webhooks", strings.NewReader(payload.Body))
 	if err != nil {
 		return 0, err
 	}

@@ -7,10 +7,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 
+	"github.com/holdfast-go/holdfast/examples/internal/story"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -22,6 +22,9 @@ type Handler func(ctx context.Context, conn tx.Conn, id, event string, body []by
 func Ours[T any](db *tx.DB[T], handle Handler) http.Handler {
 	inbox := idem.NewInbox(db, "ledger", nil)
 	return receiver(func(ctx context.Context, id, event string, body []byte) error {
+		if err := story.Elsewhere(ctx); err != nil { // fetch what the event is about
+			return err
+		}
 		_, err := inbox.Do(ctx, id, func(ctx context.Context, t T) error {
 			return handle(ctx, db.Tx(t), id, event, body)
 		})
@@ -29,7 +32,8 @@ func Ours[T any](db *tx.DB[T], handle Handler) http.Handler {
 	})
 }
 
-// CheckThenAct looks for a mark, does the work, and marks: deliveries that look at the same time both work.
+// CheckThenAct looks for a mark, does the work in a transaction, and marks: deliveries that look at the same time both
+// work, and a receiver that dies before it marked works again.
 func CheckThenAct[T any](db *tx.DB[T], handle Handler) http.Handler {
 	conn := db.Conn()
 	return receiver(func(ctx context.Context, id, event string, body []byte) error {
@@ -37,16 +41,22 @@ func CheckThenAct[T any](db *tx.DB[T], handle Handler) http.Handler {
 		if err := conn.QueryRow(ctx, "select count(*) from naive_mark where id = $1", id).Scan(&n); err != nil || n > 0 {
 			return err
 		}
-		if err := handle(ctx, conn, id, event, body); err != nil {
+		if err := story.Elsewhere(ctx); err != nil { // fetch what the event is about
 			return err
 		}
-		_, err := conn.Exec(ctx, "insert into naive_mark (id) values ($1) on conflict do nothing", id)
+		err := db.Do(ctx, func(ctx context.Context, t T) error {
+			return handle(ctx, db.Tx(t), id, event, body)
+		})
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, "insert into naive_mark (id) values ($1) on conflict do nothing", id)
 		return err
 	})
 }
 
-// MarkFirst marks, and then does the work: a failure after the mark loses the event, since its redelivery is taken for a
-// duplicate.
+// MarkFirst marks, which only one delivery can, and then does the work in a transaction: a failure or a death after the mark
+// loses the event, since its redelivery is taken for a duplicate.
 func MarkFirst[T any](db *tx.DB[T], handle Handler) http.Handler {
 	conn := db.Conn()
 	return receiver(func(ctx context.Context, id, event string, body []byte) error {
@@ -54,7 +64,12 @@ func MarkFirst[T any](db *tx.DB[T], handle Handler) http.Handler {
 		if err != nil || n == 0 {
 			return err
 		}
-		return handle(ctx, conn, id, event, body)
+		if err := story.Elsewhere(ctx); err != nil { // fetch what the event is about
+			return err
+		}
+		return db.Do(ctx, func(ctx context.Context, t T) error {
+			return handle(ctx, db.Tx(t), id, event, body)
+		})
 	})
 }
 
@@ -90,20 +105,4 @@ func receiver(receive func(ctx context.Context, id, event string, body []byte) e
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
-}
-
-// Migrate makes the tables.
-func Migrate[T any](ctx context.Context, db *tx.DB[T]) error {
-	if err := idem.Migrate(ctx, db, idem.Names{}); err != nil {
-		return err
-	}
-	for _, table := range []string{
-		"create table if not exists naive_mark (id text primary key)",
-		"create table if not exists entry (delivery text not null, event text not null, size bigint not null)",
-	} {
-		if _, err := db.Conn().Exec(ctx, table); err != nil {
-			return fmt.Errorf("create the tables of the example: %w", err)
-		}
-	}
-	return nil
 }

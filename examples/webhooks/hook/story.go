@@ -2,188 +2,133 @@ package hook
 
 import (
 	"context"
+	"database/sql"
 	"errors"
-	"hash/fnv"
+	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/examples/internal/story"
 	"github.com/holdfast-go/holdfast/tx"
 )
 
-const (
-	crashes    = 3
-	serverName = "webhooks"
-)
-
-// ledger is the work: it writes an entry, but fails the first time for some events, as handlers do.
-func ledger() Handler {
-	var mu sync.Mutex
-	failed := map[string]bool{}
-	return func(ctx context.Context, conn tx.Conn, id, event string, body []byte) error {
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(id))
-		mu.Lock()
-		fail := h.Sum32()%5 == 0 && !failed[id]
-		failed[id] = true
-		mu.Unlock()
-		if fail {
-			return errors.New("the ledger is not available")
-		}
-		_, err := conn.Exec(ctx, "insert into entry (delivery, event, size) values ($1, $2, $3)", id, event, len(body))
-		return err
-	}
-}
-
-func init() {
-	story.RegisterServer(serverName, func(ctx context.Context, p story.Place) (http.Handler, func(), error) {
-		if p.IsPostgres() {
-			db, closeDB, err := p.OpenPostgres(ctx)
-			if err != nil {
-				return nil, nil, err
-			}
-			return Ours(db, ledger()), closeDB, nil
-		}
-		db, closeDB, err := p.OpenSQLite()
-		if err != nil {
-			return nil, nil, err
-		}
-		return Ours(db, ledger()), closeDB, nil
-	})
-}
-
 // Run runs the story: the same deliveries against two naive receivers and against ours.
 func Run(ctx context.Context, c story.Config) (story.Result, error) {
-	place, err := story.NewPlace(ctx, c.DSN)
-	if err != nil {
-		return story.Result{}, err
-	}
-	defer place.Remove()
-	if place.IsPostgres() {
-		db, closeDB, err := place.OpenPostgres(ctx)
-		if err != nil {
-			return story.Result{}, err
-		}
-		defer closeDB()
-		return run(ctx, c, place, db)
-	}
-	db, closeDB, err := place.OpenSQLite()
-	if err != nil {
-		return story.Result{}, err
-	}
-	defer closeDB()
-	return run(ctx, c, place, db)
-}
-
-func run[T any](ctx context.Context, c story.Config, place story.Place, db *tx.DB[T]) (story.Result, error) {
-	r := story.Result{Story: "webhooks", Hazard: "duplicate webhook delivery", Backend: place.Backend()}
-	if c.Crash {
-		r.Story, r.Hazard = "webhooks-crash", "SIGKILL in the middle of deliveries"
-	}
+	r := story.Result{Story: "webhooks", Hazard: "duplicate webhook delivery", Backend: story.Backend(c.DSN)}
 	payloads, err := load(c.Payloads)
 	if err != nil {
 		return r, err
 	}
-	if err := Migrate(ctx, db); err != nil {
-		return r, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	c.Logf("seed %d", c.Seed)
+	c.Logf("%d payloads, %d of them different; seed %d", len(payloads), len(unique(payloads)), c.Seed)
 
-	naive := []struct {
-		name  string
-		serve func(*tx.DB[T], Handler) http.Handler
-	}{{"check, then act", CheckThenAct[T]}, {"mark, then act", MarkFirst[T]}}
-	r.NaiveDamage = -1
-	for _, n := range naive {
-		damage, requests, err := deliver(ctx, c, db, n.name, payloads, n.serve(db, ledger()), nil)
-		if err != nil {
-			return r, err
-		}
-		// Each of the two must break; the smaller damage counts.
-		if r.NaiveDamage < 0 || damage < r.NaiveDamage {
-			r.NaiveDamage = damage
-		}
-		r.Operations += requests
+	check, err := try(ctx, c, checkThenAct, payloads)
+	if err != nil {
+		return r, err
 	}
-	var process *story.Process
-	if c.Crash {
-		if process, err = story.StartProcess(ctx, serverName, place); err != nil {
-			return r, err
-		}
-		defer func() { process.Kill() }()
+	mark, err := try(ctx, c, markFirst, payloads)
+	if err != nil {
+		return r, err
 	}
-	damage, requests, err := deliver(ctx, c, db, "holdfast", payloads, Ours(db, ledger()), process)
-	r.Damage = damage
-	r.Operations += requests
+	held, err := try(ctx, c, ours, payloads)
+	if err != nil {
+		return r, err
+	}
+	r.Operations = check.requests + mark.requests + held.requests
+	r.Kills = check.kills + mark.kills + held.kills
+	// Each of the two must break in its own way, so the one that did less counts.
+	r.NaiveDamage = min(check.doubled, mark.lost)
+	r.Damage = held.doubled + held.lost + held.strange
 	r.Judge()
+	return r, nil
+}
+
+// report is what became of the deliveries.
+type report struct {
+	requests, kills int
+	doubled         int // entries of an event after its first
+	lost            int // events without an entry
+	strange         int // entries that are no event's
+}
+
+// try lets the provider loose on a receiver with an empty database, and counts what is left.
+func try(ctx context.Context, c story.Config, s shop, payloads []Payload) (report, error) {
+	var r report
+	place, err := story.NewPlace(ctx, c.DSN)
+	if err != nil {
+		return r, err
+	}
+	defer place.Remove()
+	if err := place.On(ctx, Migrate[*sql.Tx], Migrate[pgx.Tx]); err != nil {
+		return r, err
+	}
+	deliveries := schedule(payloads, c.Seed)
+	var p *provider
+	err = story.Serve(ctx, c, place, s.server, len(deliveries), func(ctx context.Context, server *story.Server) error {
+		p = &provider{server: server}
+		if err := forge(ctx, p, payloads[0]); err != nil {
+			return err
+		}
+		return p.deliverAll(ctx, deliveries)
+	})
+	if err != nil {
+		return r, err
+	}
+	r.requests, r.kills = int(p.requests.Load()), p.server.Kills()
+	err = place.On(ctx,
+		func(ctx context.Context, db *tx.DB[*sql.Tx]) error { return r.count(ctx, db.Conn(), payloads) },
+		func(ctx context.Context, db *tx.DB[pgx.Tx]) error { return r.count(ctx, db.Conn(), payloads) })
+	c.Logf("%-16s %5d requests: %3d entries doubled, %3d events lost, killed %d times", s.name, r.requests, r.doubled, r.lost, r.kills)
 	return r, err
 }
 
-// deliver lets the provider loose on a receiver and counts the entries: doubled and lost.
-func deliver[T any](ctx context.Context, c story.Config, db *tx.DB[T], name string, payloads []Payload, h http.Handler, process *story.Process) (damage, requests int, err error) {
-	for _, table := range []string{"entry", "naive_mark"} {
-		if _, err := db.Conn().Exec(ctx, "delete from "+table); err != nil {
-			return 0, 0, err
-		}
+// forge makes sure that a delivery with somebody else's signature neither counts nor uses up the ID.
+func forge(ctx context.Context, p *provider, payload Payload) error {
+	status, err := p.post(ctx, payload, Sign([]byte("another body")))
+	if err == nil && status != http.StatusUnauthorized {
+		err = fmt.Errorf("a forged delivery got %d", status)
 	}
-	p := &provider{}
-	if process != nil {
-		p.base = process.URL()
-	} else {
-		server := httptest.NewServer(h)
-		defer server.Close()
-		p.base = server.URL
-	}
-	if status, err := p.post(ctx, payloads[0], Sign([]byte("another body"))); err != nil || status != http.StatusUnauthorized {
-		return 0, 0, errors.Join(errors.New("a forged delivery was taken"), err)
-	}
-	err = p.deliverAll(ctx, payloads, c.Seed, func(sent, total int) error {
-		if process != nil && sent > 0 && sent%(total/(crashes+1)) == 0 && process.Kills() < crashes {
-			return process.Crash(ctx)
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, 0, err
-	}
-	doubled, lost, err := count(ctx, db, payloads)
-	requests = int(p.requests.Load())
-	kills := 0
-	if process != nil {
-		kills = process.Kills()
-	}
-	c.Logf("%-16s %5d requests: %3d entries doubled, %3d events lost, receiver killed %d times", name, requests, doubled, lost, kills)
-	return doubled + lost, requests, err
+	return err
 }
 
-func count[T any](ctx context.Context, db *tx.DB[T], payloads []Payload) (doubled, lost int, err error) {
-	rows, err := db.Conn().Query(ctx, "select delivery, count(*) from entry group by delivery")
+func unique(payloads []Payload) map[string]Payload {
+	byID := map[string]Payload{}
+	for _, p := range payloads {
+		byID[p.Delivery] = p
+	}
+	return byID
+}
+
+func (r *report) count(ctx context.Context, conn tx.Conn, payloads []Payload) error {
+	rows, err := conn.Query(ctx, "select delivery, event, size from entry")
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	defer rows.Close()
-	entries := map[string]int{}
+	events, entries := unique(payloads), map[string]int{}
 	for rows.Next() {
-		var id string
-		var n int
-		if err := rows.Scan(&id, &n); err != nil {
-			return 0, 0, err
+		var id, event string
+		var size int
+		if err := rows.Scan(&id, &event, &size); err != nil {
+			return err
 		}
-		entries[id] = n
-		doubled += n - 1
+		if p := events[id]; p.Event != event || len(p.Body) != size {
+			r.strange++
+		}
+		if entries[id]++; entries[id] > 1 {
+			r.doubled++
+		}
 	}
-	unique := map[string]bool{}
-	for _, p := range payloads {
-		unique[p.Delivery] = true
-	}
-	for id := range unique {
+	for id := range events {
 		if entries[id] == 0 {
-			lost++
+			r.lost++
 		}
 	}
-	return doubled, lost, rows.Err()
+	if len(events) == 0 {
+		return errors.New("there are no payloads")
+	}
+	return rows.Err()
 }
