@@ -46,7 +46,7 @@ func newRedis(ctx context.Context, bin string, port int) (*Server, error) {
 	}, nil
 }
 
-// pingRedis succeeds when the server of the folder answers. While it loads its data, it answers with an error.
+// pingRedis succeeds when the server of the folder answers, and has loaded its data.
 func pingRedis(ctx context.Context, url, dir string) error {
 	conn, err := dialRedis(ctx, url)
 	if err != nil {
@@ -61,5 +61,9 @@ func pingRedis(ctx context.Context, url, dir string) error {
 	if !ok || len(pair) != 2 {
 		return fmt.Errorf("redis answered %v to CONFIG GET", reply)
 	}
-	return sameFolder(fmt.Sprint(pair[1]), dir)
+	if err := sameFolder(fmt.Sprint(pair[1]), dir); err != nil {
+		return err
+	}
+	_, err = conn.do("PING") // unlike CONFIG, it is refused while the server loads its data
+	return err
 }
