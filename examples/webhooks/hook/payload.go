@@ -3,6 +3,7 @@ package hook
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 )
@@ -29,10 +30,17 @@ func load(file string) ([]Payload, error) {
 	lines.Buffer(nil, 32<<20)
 	for lines.Scan() {
 		var p Payload
-		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
+		err := json.Unmarshal(lines.Bytes(), &p)
+		if err == nil && p.Delivery == "" {
+			err = errors.New(`it has no "delivery"`)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("-payloads: line %d: %w", len(list)+1, err)
 		}
 		list = append(list, p)
+	}
+	if len(list) == 0 && lines.Err() == nil {
+		return nil, errors.New("-payloads: there are no payloads in the file")
 	}
 	return list, lines.Err()
 }

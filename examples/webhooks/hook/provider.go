@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,27 +18,23 @@ import (
 // senders is how many deliveries are under way at once.
 const senders = 8
 
-// schedule returns each payload 1 to 5 times, shuffled. One delivery in six comes twice in a row: the provider timed out,
-// and delivers again while the first is still being handled.
+// schedule returns each payload 1 to 5 times, shuffled. Half of those that come again do so at once: the provider timed
+// out, and delivers again while the first is still being handled.
 func schedule(payloads []Payload, seed uint64) []Payload {
 	random := rand.New(rand.NewPCG(seed, 0))
-	var shuffled []Payload
+	var groups [][]Payload
 	for _, payload := range payloads {
-		for range 1 + random.IntN(5) {
-			shuffled = append(shuffled, payload)
+		n := 1 + random.IntN(5)
+		if n > 1 && random.IntN(2) == 0 {
+			groups = append(groups, []Payload{payload, payload})
+			n -= 2
+		}
+		for range n {
+			groups = append(groups, []Payload{payload})
 		}
 	}
-	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	var deliveries []Payload
-	times := map[string]int{}
-	for i, payload := range shuffled {
-		deliveries = append(deliveries, payload)
-		if times[payload.Delivery]++; i%6 == 0 && times[payload.Delivery] < 5 {
-			deliveries = append(deliveries, payload)
-			times[payload.Delivery]++
-		}
-	}
-	return deliveries
+	random.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
+	return slices.Concat(groups...)
 }
 
 // provider delivers as providers do: at least once, in no order, until it is told 2xx.

@@ -3,7 +3,6 @@ package hook
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -126,9 +125,6 @@ func (r *report) count(ctx context.Context, conn tx.Conn, payloads []Payload) er
 		if entries[id] == 0 {
 			r.lost++
 		}
-	}
-	if len(events) == 0 {
-		return errors.New("there are no payloads")
 	}
 	return rows.Err()
 }
