@@ -32,8 +32,12 @@ func openTest(t testing.TB) *setup {
 	return s
 }
 
-// disaster is far below the bars: a machine that does other things at the same time does not reach it.
-const disaster = 0.6
+// disaster is far below the bars. A machine that does other things at the same time can reach it once, so it takes three
+// measurements in a row.
+const (
+	disaster = 0.6
+	tries    = 3
+)
 
 // The bars themselves are for the command, on a quiet machine. This is to notice a lost pipeline or a second commit.
 func TestNoDisaster(t *testing.T) {
@@ -44,13 +48,16 @@ func TestNoDisaster(t *testing.T) {
 	p := plan{slice: 60 * time.Millisecond, rounds: 15}
 	for _, g := range groups[:2] {
 		variants := g.variants(s)
-		rounds, err := p.measure(t.Context(), variants, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
 		b := g.bars[0]
-		got := ratio(rounds, b.at, b.reference)
-		t.Logf("%s: %.2f of %s", variants[b.at].name, got, variants[b.reference].name)
+		got := 0.0
+		for try := 0; try < tries && got < disaster; try++ {
+			rounds, err := p.measure(t.Context(), variants, 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = ratio(rounds, b.at, b.reference)
+			t.Logf("%s: %.2f of %s", variants[b.at].name, got, variants[b.reference].name)
+		}
 		if got < disaster {
 			t.Errorf("%s reaches %.2f of %s, want %.2f at least", variants[b.at].name, got, variants[b.reference].name, disaster)
 		}

@@ -8,8 +8,8 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 )
 
-// Errors of keys and inboxes. What a closure returns is returned too, wrapped in a [tx.AbortError], and so are the errors
-// of the transaction.
+// Errors of keys and inboxes. Do wraps what a closure returns, and the errors of the transaction, in a [tx.AbortError]; DoTx
+// returns them as they are, since the outcome is that of the caller's commit.
 var (
 	// ErrInFlight: the same operation is running right now. See [InFlightError].
 	ErrInFlight = errors.New("idem: an operation with this key is running")

@@ -29,7 +29,7 @@ var (
 	// ErrReadOnly: the server or the transaction is read-only, as a replica is and a primary that failed over.
 	ErrReadOnly = errors.New("tx: the database is read-only: connect to the primary")
 	// ErrNotMigrated: a table or column is missing.
-	ErrNotMigrated = errors.New("tx: a table is missing or out of date: apply the package's migrations")
+	ErrNotMigrated = errors.New("tx: a table or column does not exist: apply the migrations")
 	// ErrPrivilege: the database user may not read and write a table.
 	ErrPrivilege = errors.New("tx: the database user lacks a privilege: grant select, insert, update and delete")
 	// ErrNoRows: the query returned no row.

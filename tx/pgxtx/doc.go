@@ -27,6 +27,10 @@
 // server in a pipeline before COMMIT proves that COMMIT did not run. If the server has dropped a prepared statement, as
 // DISCARD ALL does, the transaction is run again.
 //
+// When the context of a statement ends, pgx closes the connection and asks the server to cancel. A request that arrives
+// before its query does is lost: the server then runs the query to its end, with its locks. statement_timeout or
+// client_connection_check_interval bounds that.
+//
 // # When not to use it
 //
 // With database/sql, also over pgx: that is package sqltx.

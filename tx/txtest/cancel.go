@@ -71,11 +71,13 @@ func slow(d *tx.Dialect) string {
 }
 
 func cancelledInQuery[T any](f *fixture[T]) {
-	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
-	start := time.Now()
+	var start time.Time
 	err := f.DB.Do(ctx, func(ctx context.Context, t T) error {
 		f.must(f.add(ctx, t, 1, 1))
+		start = time.Now()
+		defer time.AfterFunc(50*time.Millisecond, cancel).Stop() // from here on: what came before may be slow
 		_, err := f.DB.Tx(t).Exec(ctx, slow(f.DB.Dialect()))
 		return err
 	})
