@@ -47,6 +47,7 @@ type call struct {
 	attempt int
 	started time.Time
 	locked  bool // nobody else works on the key
+	late    bool // nobody did when the claim ran
 	row     row
 }
 
@@ -62,7 +63,7 @@ func newCall(key Key) *call {
 // claim returns the statements that take the key or find out why not. They run in one round trip, with BEGIN in a
 // transaction of ours.
 func (k *Keys[T]) claim(c *call) []*tx.Stmt {
-	c.locked, c.row = k.sql.lock == "", row{}
+	c.locked, c.late, c.row = k.sql.lock == "", false, row{}
 	fp, ttl := c.key.Fingerprint.bytes(), k.o.TTL.Microseconds()
 	lookup := &tx.Stmt{SQL: k.sql.lookup, Args: []any{c.digest[:]}, Dest: c.row.dest()}
 	if k.sql.lock == "" {
@@ -71,6 +72,7 @@ func (k *Keys[T]) claim(c *call) []*tx.Stmt {
 	}
 	number := c.digest.lock()
 	lookup.SQL = k.sql.claim
+	lookup.Dest = append([]any{&c.late}, lookup.Dest...)
 	lookup.Args = []any{number, c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}
 	return []*tx.Stmt{{SQL: k.sql.lock, Args: []any{number, c.digest[:]}, Dest: []any{&c.locked}}, lookup}
 }
@@ -79,7 +81,7 @@ func (k *Keys[T]) claim(c *call) []*tx.Stmt {
 func (k *Keys[T]) judge(c *call) (verdict, error) {
 	own := c.row.state == stateRunning && c.row.nonce == c.nonce
 	switch {
-	case c.row.state == 0 && !c.locked:
+	case c.row.state == 0 && !c.locked && !c.late:
 		return busy, nil
 	case c.row.state == 0 || own:
 		return claimed, nil

@@ -2,6 +2,7 @@ package idem
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -79,8 +80,10 @@ func (k *Keys[T]) inside(ctx context.Context, c *call, t T, fn work[T]) (e entry
 			return
 		}
 		drop()
+		ctx, cancel := cleanup(ctx)
+		defer cancel()
 		// If this fails the transaction is aborted or its connection gone, and can no longer commit.
-		_ = conn.Batch(context.WithoutCancel(ctx), &tx.Stmt{SQL: tx.BackToSavepoint}, &tx.Stmt{SQL: tx.ReleaseSavepoint},
+		_ = conn.Batch(ctx, &tx.Stmt{SQL: tx.BackToSavepoint}, &tx.Stmt{SQL: tx.ReleaseSavepoint},
 			&tx.Stmt{SQL: k.sql.release, Args: []any{c.digest[:], c.nonce}})
 	}()
 	e, failure, err = k.perform(ctx, t, fn)
@@ -88,17 +91,23 @@ func (k *Keys[T]) inside(ctx context.Context, c *call, t T, fn work[T]) (e entry
 	if err != nil {
 		return entry{}, nil, err
 	}
+	// The savepoint is released last, so that it is ours to return to as long as something can fail.
 	complete := k.complete(c, e)
+	complete.MustAffect = errOvertaken
 	stmts := []*tx.Stmt{complete, {SQL: tx.ReleaseSavepoint}}
 	if failure != nil && !k.o.KeepFailedWrites {
 		drop()
-		stmts = []*tx.Stmt{{SQL: tx.BackToSavepoint}, {SQL: tx.ReleaseSavepoint}, complete}
+		stmts = append([]*tx.Stmt{{SQL: tx.BackToSavepoint}}, stmts...)
 	}
 	if err := conn.Batch(ctx, stmts...); err != nil {
 		return entry{}, nil, err
 	}
-	if complete.Affected == 0 {
-		return entry{}, nil, errOvertaken
-	}
 	return e, failure, nil
+}
+
+// cleanupTimeout bounds what is undone after the caller has gone.
+const cleanupTimeout = 5 * time.Second
+
+func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 }

@@ -140,8 +140,10 @@ func (in *Inbox[T]) DoTx(ctx context.Context, t T, id string, fn func(ctx contex
 	returned := false
 	defer func() {
 		if !returned || err != nil {
+			ctx, cancel := cleanup(ctx)
+			defer cancel()
 			// If this fails the transaction is aborted or its connection gone, and can no longer commit.
-			_, _ = conn.Exec(context.WithoutCancel(ctx), in.sql.unmark, in.consumer, id)
+			_, _ = conn.Exec(ctx, in.sql.unmark, in.consumer, id)
 		}
 	}()
 	err = fn(ctx, t)

@@ -32,7 +32,7 @@ func (k *Keys[T]) resolve(ctx context.Context, lost *call) (holdfast.Outcome, er
 			return holdfast.Applied, nil
 		case row.state > stateRunning:
 			return holdfast.NotApplied, nil // the key holds the answer of another execution
-		case row.state == 0 && look.locked, row.nonce == look.nonce:
+		case row.state == 0 && (look.locked || look.late), row.nonce == look.nonce:
 			return holdfast.NotApplied, nil
 		}
 		if err := sleep(ctx, jitter.Full(5*time.Millisecond, 100*time.Millisecond, try)); err != nil {

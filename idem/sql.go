@@ -26,7 +26,8 @@ type keySQL struct {
 	lock string
 	// claim inserts a running row where nothing else keeps a second execution out: on SQLite, where it also makes the
 	// caller's transaction the writer, and at the isolation levels with one snapshot, where a row that the snapshot
-	// misses must fail here rather than after the work.
+	// misses must fail here rather than after the work. There it takes the lock by itself, and says whether it has it: the
+	// statement before may have found it taken just before it was free.
 	claim string
 	// lookup reads the row.
 	lookup string
@@ -34,7 +35,7 @@ type keySQL struct {
 	complete string
 	// release removes the running row of a claim whose work failed.
 	release string
-	// sweep removes a batch of expired rows.
+	// sweep removes a batch of expired rows. A running row is left alone if it has a lease; without one, nobody is at it.
 	sweep string
 }
 
@@ -46,7 +47,9 @@ const claimPostgres = `with lock as (
 	from lock
 	on conflict (k) do nothing
 )
-select state, fp, nonce, codec, status, body, expires_at <= clock_timestamp() from {table} where k = $2::bytea`
+select exists (select from lock), coalesce(t.state, 0), t.fp, coalesce(t.nonce, 0), coalesce(t.codec, 0),
+	coalesce(t.status, 0), t.body, coalesce(t.expires_at <= clock_timestamp(), false)
+from (select $2::bytea as k) c left join {table} t on t.k = c.k`
 
 const lookupPostgres = `select state, fp, nonce, codec, status, body, expires_at <= clock_timestamp() from {table} where k = $1`
 
@@ -61,7 +64,7 @@ returning 1`
 const releaseSQL = `delete from {table} where k = $1 and state = 1 and nonce = $2`
 
 const sweepPostgres = `delete from {table} where k in (
-	select k from {table} where expires_at <= clock_timestamp() and state in (2, 3)
+	select k from {table} where expires_at <= clock_timestamp() and (state in (2, 3) or lease_until is null)
 	order by expires_at limit $1::bigint for update skip locked)`
 
 // nowSQLite is the server's clock in milliseconds, as the migrations store times.
@@ -81,7 +84,7 @@ where t.state = 1 and t.nonce = excluded.nonce
 returning 1`
 
 const sweepSQLite = `delete from {table} where k in (
-	select k from {table} where expires_at <= ` + nowSQLite + ` and state in (2, 3) order by expires_at limit $1)`
+	select k from {table} where expires_at <= ` + nowSQLite + ` and (state in (2, 3) or lease_until is null) order by expires_at limit $1)`
 
 func newKeySQL(d *tx.Dialect, schema, table string) keySQL {
 	in := inTable(d, schema, table)

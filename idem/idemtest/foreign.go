@@ -17,6 +17,7 @@ func foreignRules[T any]() []rule[T] {
 		{"ForeignNested", "keys nest in one transaction, and each undoes its own writes only", foreignNested[T]},
 		{"ForeignReplayTwice", "a replay and a refusal leave no savepoint behind", foreignSavepoints[T]},
 		{"ForeignSnapshot", "where the snapshot is older than the answer, DoTx is a serialization failure and the closure does not run", foreignSnapshot[T]},
+		{"InnerFailsToStore", "an inner call whose answer cannot be stored undoes its own writes, no more and no less", innerFailsToStore[T]},
 		{"Joins", "Do inside a closure of the same DB joins its transaction", joins[T]},
 	}
 }
@@ -216,4 +217,52 @@ func foreignSnapshot[T any](s *suite[T]) {
 		s.count(runs, 1)
 		s.wantEffects(name, 1)
 	}
+}
+
+// innerFailsToStore: the answer of an inner call cannot be stored. What the outer one did must not go with it, unless the
+// outer one fails too.
+func innerFailsToStore[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.ConcurrentWriters {
+		s.Log("one writer at a time: nobody can store an answer meanwhile")
+		return
+	}
+	s.must(idem.Migrate(s.ctx, s.DB, idem.Names{Keys: "other"}))
+	_, err := idem.Do(s.ctx, idem.New(s.DB, &idem.Options{Table: "other"}), key("taken"), work(s, "other", &counter{}, 9))
+	s.must(err)
+	keys := idem.New(s.DB, nil)
+	for _, declined := range []error{nil, &idem.Failure{Status: 402}} {
+		name := "outer of a success"
+		if declined != nil {
+			name = "outer of a failure"
+		}
+		s.exec("delete from idem_key where k = (select k from other)")
+		_, err = idem.Do(s.ctx, keys, key(name), func(ctx context.Context, t T) (string, error) {
+			s.must(s.apply(ctx, t, name))
+			_, err := idem.Do(ctx, keys, key("taken"), func(ctx context.Context, t T) (int, error) {
+				s.must(s.apply(ctx, t, "inner"))
+				s.exec("insert into idem_key select * from other") // another execution, in spite of the lock
+				return 0, declined
+			})
+			if err == nil || errors.Is(err, idem.ErrFailed) {
+				s.Errorf("%s: the inner call got %v", name, err)
+			}
+			return "done", nil
+		})
+		s.must(err)
+		s.wantEffects(name, 1)
+		s.wantEffects("inner", 0)
+	}
+	f := s.begin()
+	s.must(s.apply(s.ctx, f.Tx, "mine"))
+	s.exec("delete from idem_key where k = (select k from other)")
+	_, err = idem.DoTx(s.ctx, keys, f.Tx, key("taken"), func(ctx context.Context, t T) (int, error) {
+		s.exec("insert into idem_key select * from other")
+		return 0, nil
+	})
+	if err == nil {
+		s.Fatal("the answer of another was overwritten")
+	}
+	s.must(s.apply(s.ctx, f.Tx, "mine"))
+	s.must(f.Commit(s.ctx))
+	s.wantEffects("mine", 2)
 }

@@ -70,7 +70,7 @@ func sweeps[T any](s *suite[T]) {
 	}))
 	_, err := idem.Do(s.ctx, long, key("long"), work(s, "long", &counter{}, 1))
 	s.must(err)
-	s.exec("insert into idem_key (k, scope, name, state, fp, nonce, expires_at) select $1, scope, name, 1, fp, nonce, expires_at from idem_key where expires_at = (select min(expires_at) from idem_key) limit 1", []byte("running"))
+	s.exec("insert into idem_key (k, scope, name, state, fp, nonce, lease_until, expires_at) select $1, scope, name, 1, fp, nonce, expires_at, expires_at from idem_key where expires_at = (select min(expires_at) from idem_key) limit 1", []byte("running"))
 	s.awaitExpiry("idem_key", 1)
 	var wg sync.WaitGroup
 	var mu sync.Mutex

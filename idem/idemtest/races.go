@@ -19,6 +19,7 @@ func raceRules[T any]() []rule[T] {
 		{"RefusalKeepsForeign", "a refusal leaves the caller's transaction usable", refusalKeepsForeign[T]},
 		{"Isolation", "every isolation level keeps one effect for each key", isolation[T]},
 		{"OneTable", "a table is the same however it is named, and its keys are not those of another", oneTable[T]},
+		{"NoTrace", "a refused call leaves no row behind", noTrace[T]},
 		{"WaiterTakesOver", "when the first fails, a waiting duplicate does the work", takesOver[T]},
 	}
 }
@@ -212,4 +213,41 @@ func oneTable[T any](s *suite[T]) {
 	s.must(err)
 	s.must(release())
 	s.wantEffects("named", 1)
+}
+
+// noTrace: at the levels with one snapshot a claim that is refused must not leave a row behind, whatever the holder does
+// meanwhile.
+func noTrace[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.IsolationLevels {
+		s.Log("there is one isolation level")
+		return
+	}
+	rr := s.DB.With(tx.Options{Isolation: tx.RepeatableRead})
+	keys, above := idem.New(s.DB, nil), idem.New(rr, nil)
+	fail := func(context.Context, T) (int, error) { return 0, errPlain }
+	ctx, cancel := context.WithCancel(s.ctx)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = idem.Do(ctx, keys, key("trace"), fail)
+			}
+		})
+	}
+	for range 300 {
+		_ = rr.Do(s.ctx, func(ctx context.Context, _ T) error {
+			_, err := idem.Do(ctx, above, key("trace"), fail)
+			if errors.Is(err, idem.ErrInFlight) {
+				return nil // the refusal left the transaction usable
+			}
+			return err
+		})
+	}
+	cancel()
+	wg.Wait()
+	var rows int
+	s.must(s.DB.Conn().QueryRow(s.ctx, "select count(*) from idem_key").Scan(&rows))
+	if rows != 0 {
+		s.Fatalf("refused and failed calls left %d rows", rows)
+	}
 }
