@@ -35,7 +35,9 @@ func classOfState(state string) Class {
 		return Undefined
 	case "53300", "57P03": // too_many_connections, cannot_connect_now: refused while connecting
 		return NotSent
-	case "57P01", "57P02", "40003": // admin_shutdown, crash_shutdown, statement_completion_unknown
+	// admin_shutdown, crash_shutdown, database_dropped, idle_session_timeout, idle_in_transaction_session_timeout,
+	// statement_completion_unknown
+	case "57P01", "57P02", "57P04", "57P05", "25P03", "40003":
 		return Lost
 	}
 	if len(state) == 5 && state[:2] == "08" { // connection exceptions

@@ -80,11 +80,12 @@ func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 	if own.closed() {
 		return pgx.ErrTxClosed
 	}
-	if own.conn.IsClosed() {
+	status := own.conn.PgConn().TxStatus() // the last one known, also of a connection that has died since
+	if status != 'I' && own.conn.IsClosed() {
 		own.release()
 		return errLost
 	}
-	switch own.conn.PgConn().TxStatus() {
+	switch status {
 	case 'I':
 		own.release()
 		return tx.ErrEnded
@@ -102,7 +103,7 @@ func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 	switch {
 	case err == nil && tag == "ROLLBACK", aborted(err):
 		return tx.ErrTxAborted
-	case err == nil, at < len(tail) && fenceFailed(tail[at], err), !unknown(err, at == len(tail)):
+	case err == nil, at < len(tail) && fenceFailed(tail[at], err), !unknown(err):
 		return err
 	}
 	return &tx.CommitUnknownError{Err: err}
@@ -119,16 +120,24 @@ func fenceFailed(s *tx.Stmt, err error) bool {
 	return s.MustAffect != nil && errors.Is(err, s.MustAffect)
 }
 
-// unknown reports whether err, of a pipeline that ends in COMMIT, leaves the outcome open. atCommit tells whether it
-// came in place of the reply to the COMMIT itself. The server works in order, so an error that it sent for an earlier
-// statement proves that COMMIT did not run.
-func unknown(err error, atCommit bool) bool {
+// unknown reports whether err, of a pipeline that ends in COMMIT, leaves the outcome open. The server works in order, so an
+// error that it sent for a statement proves that COMMIT did not run, or was refused. A server that is going down proves nothing at any place: all replies leave it together,
+// and what a pooler says for one that is gone comes in place of the first.
+func unknown(err error) bool {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {
-		return atCommit && tx.Classify(pgErr) == tx.Lost
+		return goingDown(pgErr) || tx.Classify(pgErr) == tx.Lost
 	}
 	var unsent unsentError
 	return !errors.As(err, &unsent)
+}
+
+func goingDown(err *pgconn.PgError) bool {
+	severity := err.SeverityUnlocalized
+	if severity == "" {
+		severity = err.Severity
+	}
+	return severity == "FATAL" || severity == "PANIC"
 }
 
 func (d *driver) Rollback(ctx context.Context, t pgx.Tx) error {
@@ -136,7 +145,7 @@ func (d *driver) Rollback(ctx context.Context, t pgx.Tx) error {
 	if own.closed() {
 		return pgx.ErrTxClosed
 	}
-	ended := own.conn.PgConn().TxStatus() == 'I' && !own.conn.IsClosed()
+	ended := own.conn.PgConn().TxStatus() == 'I'
 	own.abandon(ctx)
 	if ended {
 		return tx.ErrEnded

@@ -65,7 +65,7 @@ func (p *pipe) commit(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (ta
 		return "", 0, err
 	}
 	for i, s := range stmts {
-		if tag, err = receive(line, conn, parsed, s, fresh[i]); err != nil {
+		if tag, err = receive(line, conn, parsed, s, &fresh[i]); err != nil {
 			parsed.forget(stmts[i:], fresh[i:])
 			if stale(err) {
 				parsed.clear()
@@ -128,8 +128,8 @@ func stale(err error) bool {
 }
 
 // receive reads the replies to one statement.
-func receive(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt, fresh bool) (tag string, err error) {
-	if fresh {
+func receive(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt, fresh *bool) (tag string, err error) {
+	if *fresh {
 		described, err := line.GetResults()
 		if err != nil {
 			return "", err
@@ -137,6 +137,7 @@ func receive(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt
 		if d, ok := described.(*pgconn.StatementDescription); ok {
 			parsed.learn(s, d)
 		}
+		*fresh = false // the server knows it now, whatever becomes of its execution
 	}
 	result, err := line.GetResults()
 	if err != nil {

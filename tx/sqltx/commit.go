@@ -3,6 +3,7 @@ package sqltx
 import (
 	"database/sql"
 	"errors"
+	"reflect"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -31,7 +32,26 @@ func (d *driver) commitError(err error) error {
 // itself answered the COMMIT with an error. What a driver says of a connection proves nothing: lib/pq gives
 // driver.ErrBadConn for a lost reply, pgx says that it is safe to retry.
 func refused(err error) bool {
-	return rolledBack(err) || sqlState(err) != "" && tx.Classify(err) != tx.Lost
+	return rolledBack(err) || sqlState(err) != "" && !goingDown(err) && tx.Classify(err) != tx.Lost
+}
+
+// goingDown reports whether err is the last word of a server, which proves nothing: the commit can be on its disk. pgconn
+// and lib/pq both keep the severity in fields.
+func goingDown(err error) bool {
+	var e interface{ SQLState() string }
+	if !errors.As(err, &e) {
+		return false
+	}
+	v := reflect.Indirect(reflect.ValueOf(e))
+	if v.Kind() != reflect.Struct {
+		return false
+	}
+	for _, name := range []string{"SeverityUnlocalized", "Severity"} {
+		if f := v.FieldByName(name); f.IsValid() && f.Kind() == reflect.String && (f.String() == "FATAL" || f.String() == "PANIC") {
+			return true
+		}
+	}
+	return false
 }
 
 // tailError names the error of a statement before COMMIT in a PostgreSQL transaction that had failed already.
