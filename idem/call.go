@@ -51,6 +51,32 @@ type call struct {
 	row     row
 }
 
+type runningKey struct{}
+
+// running are the keys whose closures are on the stack. An advisory lock does not keep its own holder out.
+type running struct {
+	keys   any // the *Keys
+	digest digest
+	outer  *running
+}
+
+// enter returns a context for the closure of c.
+func (k *Keys[T]) enter(ctx context.Context, c *call) context.Context {
+	outer, _ := ctx.Value(runningKey{}).(*running)
+	return context.WithValue(ctx, runningKey{}, &running{keys: k, digest: c.digest, outer: outer})
+}
+
+// within reports whether ctx is that of a closure of the same key.
+func (k *Keys[T]) within(ctx context.Context, c *call) bool {
+	r, _ := ctx.Value(runningKey{}).(*running)
+	for ; r != nil; r = r.outer {
+		if r.keys == any(k) && r.digest == c.digest {
+			return true
+		}
+	}
+	return false
+}
+
 func newCall(key Key) *call {
 	return &call{
 		key:     key,

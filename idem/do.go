@@ -42,7 +42,7 @@ func encoding[T, R any](fn func(ctx context.Context, t T) (R, error), value *R) 
 	return func(ctx context.Context, t T) (entry, error) {
 		v, err := fn(ctx, t)
 		if err != nil {
-			return entry{}, err
+			return entry{}, tx.NoDiscard(err)
 		}
 		codec, body, err := encode(v)
 		*value = v

@@ -37,6 +37,9 @@ func (k *Keys[T]) doTx(ctx context.Context, t T, key Key, fn work[T]) (e entry, 
 	}
 	c := newCall(key)
 	c.attempt = tx.Attempt(ctx)
+	if k.within(ctx, c) {
+		return entry{}, false, k.refuse(ctx, c, &InFlightError{RetryAfter: retryAfter})
+	}
 	conn := k.db.Tx(t)
 	for try := 1; ; try++ {
 		if err := conn.Batch(ctx, append(k.claim(c), &tx.Stmt{SQL: tx.SetSavepoint})...); err != nil {
@@ -80,13 +83,14 @@ func (k *Keys[T]) inside(ctx context.Context, c *call, t T, fn work[T]) (e entry
 			return
 		}
 		drop()
+		k.db.Doom(ctx, t, err)
 		ctx, cancel := cleanup(ctx)
 		defer cancel()
 		// If this fails the transaction is aborted or its connection gone, and can no longer commit.
 		_ = conn.Batch(ctx, &tx.Stmt{SQL: tx.BackToSavepoint}, &tx.Stmt{SQL: tx.ReleaseSavepoint},
 			&tx.Stmt{SQL: k.sql.release, Args: []any{c.digest[:], c.nonce}})
 	}()
-	e, failure, err = k.perform(ctx, t, fn)
+	e, failure, err = k.perform(k.enter(ctx, c), t, fn)
 	returned = true
 	if err != nil {
 		return entry{}, nil, err

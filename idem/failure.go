@@ -18,7 +18,8 @@ type Failure struct {
 	Status int
 	// Message is the text of the error.
 	Message string
-	// Body is what to answer, replayed byte for byte. It may be nil.
+	// Body is what to answer, replayed byte for byte unless it is larger than Options.MaxBody: then a repetition gets none.
+	// It may be nil.
 	Body []byte
 
 	cause error
@@ -75,13 +76,22 @@ func asFailure(err error) (*Failure, bool) {
 }
 
 // storedFailure is the JSON form of a failure in the database.
+// Both are bytes, so that what is not UTF-8 comes back as it was.
 type storedFailure struct {
-	Message string `json:"message"`
-	Body    []byte `json:"body,omitempty"`
+	Message []byte `json:"message"`
+	Body    []byte `json:"body"`
 }
 
-func (f *Failure) encode() ([]byte, error) {
-	return json.Marshal(storedFailure{Message: f.Message, Body: f.Body})
+// encode returns the stored form. A body or message above the limit is not kept: the status is what a repetition must get.
+func (f *Failure) encode(limit int) ([]byte, error) {
+	s := storedFailure{Message: []byte(f.Message), Body: f.Body}
+	if len(s.Body) > limit {
+		s.Body = nil
+	}
+	if len(s.Message) > limit {
+		s.Message = s.Message[:max(limit, 0)]
+	}
+	return json.Marshal(s)
 }
 
 func decodeFailure(status int, text []byte) (*Failure, error) {
@@ -89,5 +99,5 @@ func decodeFailure(status int, text []byte) (*Failure, error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, fmt.Errorf("%w: stored failure: %w", ErrResult, err)
 	}
-	return &Failure{Status: status, Message: s.Message, Body: s.Body}, nil
+	return &Failure{Status: status, Message: string(s.Message), Body: s.Body}, nil
 }

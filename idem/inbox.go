@@ -91,12 +91,12 @@ func (in *Inbox[T]) Do(ctx context.Context, id string, fn func(ctx context.Conte
 					return tx.ErrDiscard
 				}
 				in.observe(ctx, EventReceived, id, 1, nil)
-				return fn(ctx, t)
+				return tx.NoDiscard(fn(ctx, t))
 			},
 			Resolve: func(ctx context.Context) (holdfast.Outcome, error) { return in.resolve(ctx, id) },
 		})
 		switch {
-		case errors.Is(err, tx.ErrCommitUnknown):
+		case commitUnknown(err):
 			return false, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 		case err != nil && !m.fresh:
 			return false, unavailable(err)

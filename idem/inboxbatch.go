@@ -3,7 +3,6 @@ package idem
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/tx"
@@ -29,7 +28,7 @@ func (in *Inbox[T]) DoBatch(ctx context.Context, ids []string, fn func(ctx conte
 		if len(fresh) == 0 {
 			return tx.ErrDiscard
 		}
-		return fn(ctx, t, fresh)
+		return tx.NoDiscard(fn(ctx, t, fresh))
 	}
 	plan := tx.Plan[T]{Work: work}
 	if in.db.Dialect() == tx.PostgreSQL {
@@ -42,11 +41,11 @@ func (in *Inbox[T]) DoBatch(ctx context.Context, ids []string, fn func(ctx conte
 			if len(fresh) == 0 {
 				return tx.ErrDiscard
 			}
-			return fn(ctx, t, fresh)
+			return tx.NoDiscard(fn(ctx, t, fresh))
 		}
 	}
 	switch err := in.db.Run(ctx, plan); {
-	case errors.Is(err, tx.ErrCommitUnknown):
+	case commitUnknown(err):
 		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	case err != nil:
 		return nil, err

@@ -24,6 +24,9 @@ func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replaye
 		return entry{}, false, err
 	}
 	c := newCall(key)
+	if k.within(ctx, c) {
+		return entry{}, false, k.refuse(ctx, c, &InFlightError{RetryAfter: retryAfter})
+	}
 	if k.seen.has(c.digest) || k.seen.storm() {
 		if v, err := k.recall(ctx, c); v != busy {
 			k.seen.turn(true)
@@ -74,7 +77,7 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 			k.observe(ctx, EventClaimed, c, nil)
 			drop := k.db.Mark(ctx, t)
 			var err error
-			if e, failure, err = k.perform(ctx, t, fn); err != nil {
+			if e, failure, err = k.perform(k.enter(ctx, c), t, fn); err != nil {
 				return err
 			}
 			complete := k.complete(c, e)
@@ -100,7 +103,7 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 func (k *Keys[T]) perform(ctx context.Context, t T, fn work[T]) (e entry, failure, err error) {
 	e, err = fn(ctx, t)
 	if f, ok := asFailure(err); ok {
-		text, encodeErr := f.encode()
+		text, encodeErr := f.encode(k.o.MaxBody)
 		return entry{state: stateFailed, codec: codecJSON, status: f.Status, stored: text}, err, encodeErr
 	}
 	if len(e.body) > k.o.MaxBody {
@@ -123,14 +126,23 @@ func (k *Keys[T]) succeeded(ctx context.Context, c *call, failure error) error {
 // failed tells of a transaction that did not commit, or nobody knows.
 func (k *Keys[T]) failed(ctx context.Context, c *call, v verdict, err error) error {
 	switch {
-	case errors.Is(err, tx.ErrCommitUnknown):
+	case commitUnknown(err):
 		k.observe(ctx, EventUnknown, c, err)
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	case v == claimed:
 		k.observe(ctx, EventReleased, c, err)
 		return err
+	case c.attempt > 0: // the closure did run, in an attempt before this one
+		return err
 	}
 	return unavailable(err)
+}
+
+// commitUnknown reports whether it is this transaction whose commit is unknown. What the closure returned may wrap the
+// same error of another.
+func commitUnknown(err error) bool {
+	_, ok := err.(*tx.CommitUnknownError) //nolint:errorlint // see above
+	return ok
 }
 
 // unavailable marks the errors of a database that could not be reached before the work began.

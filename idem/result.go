@@ -25,8 +25,8 @@ const (
 
 // encode returns the stored form of a result.
 func encode[R any](value R) (codec int, body []byte, err error) {
-	if raw, ok := any(value).([]byte); ok {
-		return codecBytes, raw, nil
+	if raw, ok := any(&value).(*[]byte); ok {
+		return codecBytes, *raw, nil
 	}
 	body, err = json.Marshal(value)
 	if err != nil {
@@ -37,7 +37,7 @@ func encode[R any](value R) (codec int, body []byte, err error) {
 
 // decode is the reverse of encode. Bytes are the caller's to keep.
 func decode[R any](codec int, body []byte) (value R, err error) {
-	_, raw := any(value).([]byte)
+	_, raw := any(&value).(*[]byte)
 	switch {
 	case codec == codecNone:
 		return value, ErrNotRetained

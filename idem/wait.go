@@ -12,10 +12,14 @@ const retryAfter = time.Second
 
 // pause waits before a busy key is tried again, without a connection, or returns the error to give up with.
 func (k *Keys[T]) pause(ctx context.Context, c *call, try int) error {
-	err := waitTurn(ctx, c.started, k.o.Wait, try)
-	if err != nil {
-		k.observe(ctx, EventInFlight, c, err)
+	if err := waitTurn(ctx, c.started, k.o.Wait, try); err != nil {
+		return k.refuse(ctx, c, err)
 	}
+	return nil
+}
+
+func (k *Keys[T]) refuse(ctx context.Context, c *call, err error) error {
+	k.observe(ctx, EventInFlight, c, err)
 	return err
 }
 

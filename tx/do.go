@@ -31,7 +31,10 @@ const (
 // an [*EndedError] if fn ended the transaction by itself, and otherwise an [*AbortError], which wraps the error of fn
 // or of the database and proves that nothing was applied.
 func (db *DB[T]) Do(ctx context.Context, fn func(ctx context.Context, t T) error) error {
-	return db.Run(ctx, Plan[T]{Work: fn})
+	if fn == nil {
+		return db.Run(ctx, Plan[T]{})
+	}
+	return db.Run(ctx, Plan[T]{Work: func(ctx context.Context, t T) error { return NoDiscard(fn(ctx, t)) }})
 }
 
 // attempt runs p once in a transaction of its own.
@@ -75,6 +78,7 @@ func (db *DB[T]) attempt(ctx context.Context, number int, p Plan[T]) error {
 func (db *DB[T]) work(ctx context.Context, s *scope, t T, fn func(context.Context, T) error) (err, ended error) {
 	returned := false
 	defer func() {
+		s.over = true
 		if returned && err == nil {
 			return
 		}

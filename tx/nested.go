@@ -24,7 +24,7 @@ func (db *DB[T]) Nested(ctx context.Context, t T, fn func(ctx context.Context, t
 
 func (db *DB[T]) nested(ctx context.Context, t T, lead []*Stmt, fn func(context.Context, T) error) (err error) {
 	conn := db.driver.Wrap(t)
-	s := db.scopeFor(ctx, t)
+	s := db.around(ctx, t)
 	var deferred, hooks int
 	if s != nil {
 		deferred, hooks = s.mark()
@@ -37,8 +37,9 @@ func (db *DB[T]) nested(ctx context.Context, t T, lead []*Stmt, fn func(context.
 		if s != nil {
 			s.reset(deferred, hooks)
 		}
-		// Without a savepoint of our own we would return to that of the closure outside.
-		if db.doom(s, err) || set.Affected < 0 {
+		// The outermost Do starts over, where there is one. Without a savepoint of our own we would return to that of the
+		// closure outside.
+		if db.doom(s, err) && s != nil || set.Affected < 0 {
 			return
 		}
 		dctx, cancel := db.detach(ctx)

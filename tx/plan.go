@@ -24,6 +24,15 @@ type Plan[T any] struct {
 // PostgreSQL it does not make the caller wait for the rollback.
 var ErrDiscard = errors.New("tx: discard the transaction")
 
+// NoDiscard returns err, or another error in the place of [ErrDiscard]: a pattern calls it on what a closure of its user
+// returned, since a rollback that the user asked for must not be told as success.
+func NoDiscard(err error) error {
+	if errors.Is(err, ErrDiscard) {
+		return errors.New("tx: the closure returned ErrDiscard, which is for patterns: return an error of your own to roll back")
+	}
+	return err
+}
+
 // Run runs p as [DB.Do] runs its closure, and returns the same errors.
 func (db *DB[T]) Run(ctx context.Context, p Plan[T]) error {
 	if p.Work == nil {

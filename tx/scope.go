@@ -15,6 +15,7 @@ type scope struct {
 	deferred []*Stmt
 	hooks    []func(context.Context)
 	doomed   error // a savepoint met an error that only a fresh transaction can cure
+	over     bool  // the closure has returned
 }
 
 type scopeKey struct{}
@@ -32,6 +33,15 @@ func (db *DB[T]) current(ctx context.Context) *scope {
 		}
 	}
 	return nil
+}
+
+// around is scopeFor of a savepoint too, where the client library has transactions for those: what is registered inside one
+// goes with it.
+func (db *DB[T]) around(ctx context.Context, t T) *scope {
+	if d, ok := db.driver.(interface{ Root(t T) T }); ok {
+		t = d.Root(t)
+	}
+	return db.scopeFor(ctx, t)
 }
 
 // scopeFor returns the scope of t if a DB on the pool of db began t and ctx is that of its closure, else nil.
@@ -84,7 +94,7 @@ func Attempt(ctx context.Context) int {
 // calling fn at once.
 func AfterCommit(ctx context.Context, fn func(context.Context)) error {
 	s := scopeOf(ctx)
-	if s == nil {
+	if s == nil || s.over {
 		return ErrNoTransaction
 	}
 	if fn == nil {
@@ -118,10 +128,16 @@ func (db *DB[T]) Current(ctx context.Context) (t T, ok bool) {
 // Mark returns a function that drops what has been deferred and hooked in t since. It is for a pattern that returns to a
 // savepoint of its own.
 func (db *DB[T]) Mark(ctx context.Context, t T) (drop func()) {
-	s := db.scopeFor(ctx, t)
+	s := db.around(ctx, t)
 	if s == nil {
 		return func() {}
 	}
 	deferred, hooks := s.mark()
 	return func() { s.reset(deferred, hooks) }
+}
+
+// Doom makes the outermost [DB.Do] around t start over, whatever the closures in between make of err, if only a fresh
+// transaction can cure it. It is for a pattern that returns to a savepoint of its own.
+func (db *DB[T]) Doom(ctx context.Context, t T, err error) {
+	db.doom(db.around(ctx, t), err)
 }

@@ -155,6 +155,14 @@ func (d *driver) Rollback(ctx context.Context, t pgx.Tx) error {
 
 func (d *driver) Wrap(t pgx.Tx) tx.Tx { return wrapped{t: t} }
 
+// Root returns the transaction around a savepoint that Begin of our transaction made.
+func (d *driver) Root(t pgx.Tx) pgx.Tx {
+	if sp, ok := t.(*savepointTx); ok {
+		return sp.ownTx
+	}
+	return t
+}
+
 func (d *driver) Conn() tx.Conn { return poolConn{d.pool} }
 
 // Pool tells that DBs of one pool share their transactions.
