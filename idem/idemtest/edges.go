@@ -1,0 +1,124 @@
+package idemtest
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/idem"
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+func edgeRules[T any]() []rule[T] {
+	return []rule[T]{
+		{"InsideItself", "a key that is called from its own closure is in flight", insideItself[T]},
+		{"Discard", "a closure that returns tx.ErrDiscard is not told that its work was done", discards[T]},
+		{"Interface", "a result of an interface type is replayed whatever it holds", interfaces[T]},
+		{"FailureBytes", "a failure comes back byte for byte, and without its body above the limit", failureBytes[T]},
+		{"ConflictOfAnother", "a conflict of another database that a closure returns undoes the savepoint of the caller's transaction", conflictOfAnother[T]},
+		{"JoinedConflict", "a conflict inside a joined call starts the outermost closure over, even if it is dropped", joinedConflict[T]},
+	}
+}
+
+func insideItself[T any](s *suite[T]) {
+	keys, runs := idem.New(s.DB, nil), &counter{}
+	_, err := idem.Do(s.ctx, keys, key("itself"), func(ctx context.Context, t T) (int, error) {
+		runs.add()
+		_, err := idem.Do(ctx, keys, key("itself"), work(s, "inner", runs, 1))
+		s.want(err, idem.ErrInFlight)
+		_, err = idem.DoTx(ctx, keys, t, key("itself"), work(s, "inner", runs, 1))
+		s.want(err, idem.ErrInFlight)
+		return 1, s.apply(ctx, t, "outer")
+	})
+	s.must(err)
+	s.count(runs, 1)
+	s.wantEffects("outer", 1)
+	s.wantEffects("inner", 0)
+}
+
+func discards[T any](s *suite[T]) {
+	keys, inbox := idem.New(s.DB, nil), idem.NewInbox(s.DB, "c", nil)
+	discard := func(ctx context.Context, t T) error {
+		return errors.Join(s.apply(ctx, t, "discarded"), tx.ErrDiscard)
+	}
+	_, err := idem.Do(s.ctx, keys, key("discard"), func(ctx context.Context, t T) (int, error) { return 1, discard(ctx, t) })
+	handled, inboxErr := inbox.Do(s.ctx, "m", discard)
+	ids, batchErr := inbox.DoBatch(s.ctx, []string{"m"}, func(ctx context.Context, t T, _ []string) error { return discard(ctx, t) })
+	for _, err := range []error{err, inboxErr, batchErr, s.DB.Do(s.ctx, discard)} {
+		if err == nil {
+			s.Error("a discarded transaction was told as done")
+		}
+	}
+	if handled || len(ids) > 0 {
+		s.Errorf("handled %v, %v", handled, ids)
+	}
+	s.wantEffects("discarded", 0)
+}
+
+func interfaces[T any](s *suite[T]) {
+	for name, value := range map[string]any{"bytes": []byte("raw"), "text": "text", "nil": nil} {
+		for range 2 {
+			res, err := idem.Do(s.ctx, idem.New(s.DB, nil), key(name), func(context.Context, T) (any, error) { return value, nil })
+			if err != nil || res.Body == nil {
+				s.Fatalf("%s: got %+v, %v", name, res, err)
+			}
+		}
+	}
+}
+
+func failureBytes[T any](s *suite[T]) {
+	keys := idem.New(s.DB, &idem.Options{MaxBody: 16})
+	for name, f := range map[string]*idem.Failure{
+		"strange": {Status: 422, Message: "\xff\x00é", Body: []byte{}}, "no body": {Status: 422}, "large": {Status: 422, Body: []byte(strings.Repeat("x", 17))},
+	} {
+		for i := range 2 {
+			_, err := idem.Do(s.ctx, keys, key(name), func(context.Context, T) (int, error) { return 0, f })
+			var got *idem.Failure
+			if !errors.As(err, &got) || got.Status != f.Status || got.Message != f.Message {
+				s.Fatalf("%s: got %#v", name, err)
+			}
+			want := f.Body
+			if i == 1 && len(want) > 16 {
+				want = nil
+			}
+			if string(got.Body) != string(want) || (got.Body == nil) != (want == nil) {
+				s.Fatalf("%s, call %d: got the body %q", name, i+1, got.Body)
+			}
+		}
+	}
+}
+
+func conflictOfAnother[T any](s *suite[T]) {
+	f := s.begin()
+	conflict := &tx.AbortError{Err: errPlain, Class: tx.Retryable}
+	err := s.DB.Nested(s.ctx, f.Tx, func(ctx context.Context, t T) error {
+		return errors.Join(s.apply(ctx, t, "nested"), conflict)
+	})
+	s.want(err, errPlain)
+	s.must(f.Commit(s.ctx))
+	s.wantEffects("nested", 0)
+}
+
+func joinedConflict[T any](s *suite[T]) {
+	keys, attempts := idem.New(s.DB, nil), &counter{}
+	conflict := &stateError{"40001"}
+	err := s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
+		attempts.add()
+		_, _ = idem.Do(ctx, keys, key("joined conflict"), func(ctx context.Context, t T) (int, error) {
+			if attempts.get() == 1 {
+				return 0, conflict
+			}
+			return 1, s.apply(ctx, t, "joined conflict")
+		})
+		return nil // the closure does not look
+	})
+	s.must(err)
+	s.count(attempts, 2)
+	s.wantEffects("joined conflict", 1)
+}
+
+// stateError is an error of a server.
+type stateError struct{ state string }
+
+func (e *stateError) Error() string    { return "server error " + e.state }
+func (e *stateError) SQLState() string { return e.state }
