@@ -46,8 +46,10 @@ type call struct {
 	nonce   int64
 	attempt int
 	started time.Time
-	locked  bool // nobody else works on the key
-	late    bool // nobody did when the claim ran
+	locked  bool  // nobody else works on the key
+	late    bool  // nobody did when the claim ran
+	table   int64 // the identity of the table that the claim looked into
+	missed  bool  // the answer of an execution could not be stored
 	row     row
 }
 
@@ -98,7 +100,7 @@ func (k *Keys[T]) claim(c *call) []*tx.Stmt {
 	}
 	number := c.digest.lock()
 	lookup.SQL = k.sql.claim
-	lookup.Dest = append([]any{&c.late}, lookup.Dest...)
+	lookup.Dest = append([]any{&c.late, &c.table}, lookup.Dest...)
 	lookup.Args = []any{number, c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}
 	return []*tx.Stmt{{SQL: k.sql.lock, Args: []any{number, c.digest[:]}, Dest: []any{&c.locked}}, lookup}
 }
@@ -123,13 +125,14 @@ func (k *Keys[T]) judge(c *call) (verdict, error) {
 
 // complete returns the statement that stores the answer.
 func (k *Keys[T]) complete(c *call, e entry) *tx.Stmt {
-	return &tx.Stmt{
-		SQL: k.sql.complete,
-		Args: []any{
-			c.digest[:], c.key.Scope, c.key.Name, e.state, c.key.Fingerprint.bytes(), c.nonce, e.codec, e.status, e.stored,
-			k.o.TTL.Microseconds(),
-		},
+	args := []any{
+		c.digest[:], c.key.Scope, c.key.Name, e.state, c.key.Fingerprint.bytes(), c.nonce, e.codec, e.status, e.stored,
+		k.o.TTL.Microseconds(),
 	}
+	if k.sql.lock != "" {
+		args = append(args, c.table)
+	}
+	return &tx.Stmt{SQL: k.sql.complete, Args: args, MustAffect: errOvertaken}
 }
 
 // lookup reads the row of c outside a transaction.

@@ -97,7 +97,6 @@ func (k *Keys[T]) inside(ctx context.Context, c *call, t T, fn work[T]) (e entry
 	}
 	// The savepoint is released last, so that it is ours to return to as long as something can fail.
 	complete := k.complete(c, e)
-	complete.MustAffect = errOvertaken
 	stmts := []*tx.Stmt{complete, {SQL: tx.ReleaseSavepoint}}
 	if failure != nil && !k.o.KeepFailedWrites {
 		drop()

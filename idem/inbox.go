@@ -16,7 +16,7 @@ import (
 type InboxOptions struct {
 	// Observer is told of every message that is received or known; see the Event constants. Default: silent.
 	Observer holdfast.Observer
-	// Schema is the schema of the table. Default: the first of the search path.
+	// Schema is the schema of the table. Set it if handlers change search_path. Default: the first of the search path.
 	Schema string
 	// Table is the table's name, of 40 bytes at most. Default: "idem_inbox".
 	Table string

@@ -22,7 +22,7 @@ type Options struct {
 	MaxBody int
 	// Observer is told of every claim, replay and refusal; see the Event constants. Default: silent.
 	Observer holdfast.Observer
-	// Schema is the schema of the table. Default: the first of the search path.
+	// Schema is the schema of the table. Set it if closures change search_path. Default: the first of the search path.
 	Schema string
 	// Table is the table's name, of 40 bytes at most. Default: "idem_key".
 	Table string
@@ -112,7 +112,8 @@ func sub(f fs.FS, dir string) fs.FS {
 
 // Names are the names of the tables in one database. The zero value means the defaults.
 type Names struct {
-	// Schema is the schema of both tables. Default: the first of the search path.
+	// Schema is the schema of both tables and of the history, holdfast_migration. Migrate creates it if it is missing.
+	// Default: the first of the search path.
 	Schema string
 	// Keys is the table of [Keys]. Default: "idem_key".
 	Keys string

@@ -9,11 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/tx"
 )
 
-// errOvertaken: another execution stored its answer although the claim was ours. The transaction was rolled back.
+// errOvertaken: the answer could not be stored although the claim was ours. The transaction was rolled back. The next claim
+// sees the answer of the other execution.
 var errOvertaken = errors.New("idem: another execution of the key was faster")
 
-// maxOvertaken bounds how often that may happen in one call. The next claim sees the answer of the other.
-const maxOvertaken = 10
+// errMoved: the answer could not be stored, and there is no other.
+var errMoved = errors.New("idem: the answer cannot be stored in the table of the claim: set Options.Schema if the closure changes search_path")
 
 // do runs the operation in transactions of its own until there is an answer.
 func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replayed bool, err error) {
@@ -37,7 +38,8 @@ func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replaye
 		v, e, err := k.once(ctx, c, fn)
 		k.seen.turn(v == answered)
 		switch {
-		case errors.Is(err, errOvertaken) && try < maxOvertaken:
+		case errors.Is(err, errOvertaken):
+			c.missed = true
 			continue
 		case v == claimed:
 			return e, false, err
@@ -73,6 +75,10 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 			if v, refusal = k.judge(c); v != claimed {
 				return tx.ErrDiscard
 			}
+			if c.missed {
+				v = refused
+				return errMoved
+			}
 			c.attempt = tx.Attempt(ctx)
 			k.observe(ctx, EventClaimed, c, nil)
 			drop := k.db.Mark(ctx, t)
@@ -81,7 +87,6 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 				return err
 			}
 			complete := k.complete(c, e)
-			complete.MustAffect = errOvertaken
 			if failure == nil || k.o.KeepFailedWrites {
 				return k.db.Defer(ctx, t, complete)
 			}

@@ -31,7 +31,8 @@ type keySQL struct {
 	claim string
 	// lookup reads the row.
 	lookup string
-	// complete stores the answer, unless another execution has: then it affects no row.
+	// complete stores the answer, unless another execution has, or the table is not that of the claim, since the closure
+	// changed the search path: then it affects no row.
 	complete string
 	// release removes the running row of a claim whose work failed.
 	release string
@@ -47,15 +48,16 @@ const claimPostgres = `with lock as (
 	from lock
 	on conflict (k) do nothing
 )
-select exists (select from lock), coalesce(t.state, 0), t.fp, coalesce(t.nonce, 0), coalesce(t.codec, 0),
+select exists (select from lock), {oid}, coalesce(t.state, 0), t.fp, coalesce(t.nonce, 0), coalesce(t.codec, 0),
 	coalesce(t.status, 0), t.body, coalesce(t.expires_at <= clock_timestamp(), false)
 from (select $2::bytea as k) c left join {table} t on t.k = c.k`
 
 const lookupPostgres = `select state, fp, nonce, codec, status, body, expires_at <= clock_timestamp() from {table} where k = $1`
 
 const completePostgres = `insert into {table} as t (k, scope, name, state, fp, nonce, codec, status, body, expires_at)
-values ($1::bytea, $2::text, $3::text, $4::smallint, $5::bytea, $6::bigint, $7::smallint, $8::integer, $9::bytea,
-	clock_timestamp() + $10::bigint * interval '1 microsecond')
+select $1::bytea, $2::text, $3::text, $4::smallint, $5::bytea, $6::bigint, $7::smallint, $8::integer, $9::bytea,
+	clock_timestamp() + $10::bigint * interval '1 microsecond'
+where {oid} = $11::bigint
 on conflict (k) do update set state = excluded.state, codec = excluded.codec, status = excluded.status,
 	body = excluded.body, expires_at = excluded.expires_at
 where t.state = 1 and t.nonce = excluded.nonce
@@ -114,6 +116,7 @@ func inTable(d *tx.Dialect, schema, table string) func(query string) string {
 	literal := "'" + strings.ReplaceAll(name, "'", "''") + "'"
 	return strings.NewReplacer(
 		"{table}", name,
+		"{oid}", literal+"::regclass::oid::bigint",
 		"{lock}", "$1::bigint # ("+literal+"::regclass::oid::bigint * 2654435761)",
 	).Replace
 }
