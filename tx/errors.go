@@ -51,7 +51,7 @@ type AbortError struct {
 
 func (e *AbortError) Error() string {
 	text := e.Err.Error()
-	if hint := e.Class.sentinel(); hint != nil {
+	if hint := e.Class.sentinel(); hint != nil && !errors.Is(e.Err, hint) {
 		text = hint.Error() + ": " + text
 	}
 	if e.Stop != nil {

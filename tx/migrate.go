@@ -84,6 +84,10 @@ func (m Migrations) enter(ctx context.Context, t Tx) error {
 		}
 	}
 	_, err := t.Exec(ctx, createHistory)
+	if sqlState(err) == "3F000" { // invalid_schema_name
+		// Told by its text: the advice to apply the migrations would lead in a circle.
+		return fmt.Errorf("tx: there is no schema to create the tables in: create that of search_path, or name one: %v", err) //nolint:errorlint // see above
+	}
 	return err
 }
 

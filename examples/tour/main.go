@@ -55,6 +55,10 @@ func main() {
 	only := flag.String("only", "", "names of the stories to run, with commas between")
 	asJSON := flag.Bool("json", false, "print an object a line instead of the table")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "tour takes flags only, not %q: name stories with -only\n", flag.Args())
+		os.Exit(2)
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
