@@ -34,8 +34,8 @@ func main() {
 
 func bench(ctx context.Context) (err error) {
 	dsn := flag.String("dsn", os.Getenv(testdb.PostgresEnv), "URL of a PostgreSQL server; a schema of its own is used")
-	length := flag.Duration("slice", 300*time.Millisecond, "length of a slice")
-	rounds := flag.Int("rounds", 15, "how often each variant has its turn")
+	length := flag.Duration("slice", 120*time.Millisecond, "length of a slice")
+	rounds := flag.Int("rounds", 40, "how often each variant has its turn")
 	callers := flag.String("c", "1,8,32", "concurrent callers")
 	only := flag.String("only", "", "groups to run, of idem, replay, inbox, sql")
 	delays := flag.String("delay", "0s,1ms", "added network delay of a round trip")

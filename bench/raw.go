@@ -136,6 +136,6 @@ func (s *setup) bareSelect(ctx context.Context, _ int, seq int64) error {
 }
 
 // knownKeys is how many answers are stored before replays are measured.
-const knownKeys = 100
+const knownKeys = 1000
 
 func known(seq int64) string { return "known-" + strconv.FormatInt(seq%knownKeys, 10) }

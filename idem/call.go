@@ -49,6 +49,8 @@ type call struct {
 	locked  bool  // nobody else works on the key
 	late    bool  // nobody did when the claim ran
 	table   int64 // the identity of the table that the claim looked into
+	current bool  // each statement sees what was committed before it: READ COMMITTED
+	settled bool  // the statements of the claim were those that the isolation level needs
 	missed  bool  // the answer of an execution could not be stored
 	row     row
 }
@@ -89,20 +91,34 @@ func newCall(key Key) *call {
 }
 
 // claim returns the statements that take the key or find out why not. They run in one round trip, with BEGIN in a
-// transaction of ours.
+// transaction of ours. On PostgreSQL the isolation level decides which are needed, and only the server knows it: k guesses
+// what it has found before, and insist makes good a wrong guess.
 func (k *Keys[T]) claim(c *call) []*tx.Stmt {
-	c.locked, c.late, c.row = k.sql.lock == "", false, row{}
-	fp, ttl := c.key.Fingerprint.bytes(), k.o.TTL.Microseconds()
+	c.locked, c.late, c.current, c.row = k.sql.lock == "", false, false, row{}
+	c.settled = k.sql.lock == "" || k.snapshots.Load()
 	lookup := &tx.Stmt{SQL: k.sql.lookup, Args: []any{c.digest[:]}, Dest: c.row.dest()}
+	fp, ttl := c.key.Fingerprint.bytes(), k.o.TTL.Microseconds()
 	if k.sql.lock == "" {
 		insert := &tx.Stmt{SQL: k.sql.claim, Args: []any{c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}}
 		return []*tx.Stmt{insert, lookup}
 	}
-	number := c.digest.lock()
-	lookup.SQL = k.sql.claim
-	lookup.Dest = append([]any{&c.late, &c.table}, lookup.Dest...)
-	lookup.Args = []any{number, c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}
-	return []*tx.Stmt{{SQL: k.sql.lock, Args: []any{number, c.digest[:]}, Dest: []any{&c.locked}}, lookup}
+	number := any(c.digest.lock())
+	if c.settled {
+		lookup.SQL = k.sql.claim
+		lookup.Dest = append([]any{&c.late}, lookup.Dest...)
+		lookup.Args = []any{number, c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}
+	}
+	lock := &tx.Stmt{SQL: k.sql.lock, Args: []any{number}, Dest: []any{&c.locked, &c.table, &c.current}}
+	return []*tx.Stmt{lock, lookup}
+}
+
+// insist repeats the claim of c in its transaction if that has one snapshot and the claim was made as if it had not.
+func (k *Keys[T]) insist(ctx context.Context, t tx.Tx, c *call) error {
+	if c.settled || c.current {
+		return nil
+	}
+	k.snapshots.Store(true)
+	return t.Batch(ctx, k.claim(c)...)
 }
 
 // judge reads the verdict off what the claim found. A mismatch comes first wherever a fingerprint is visible.
@@ -129,10 +145,14 @@ func (k *Keys[T]) complete(c *call, e entry) *tx.Stmt {
 		c.digest[:], c.key.Scope, c.key.Name, e.state, c.key.Fingerprint.bytes(), c.nonce, e.codec, e.status, e.stored,
 		k.o.TTL.Microseconds(),
 	}
+	query := k.sql.complete
 	if k.sql.lock != "" {
 		args = append(args, c.table)
 	}
-	return &tx.Stmt{SQL: k.sql.complete, Args: args, MustAffect: errOvertaken}
+	if c.current {
+		query = k.sql.insert
+	}
+	return &tx.Stmt{SQL: query, Args: args, MustAffect: errOvertaken}
 }
 
 // lookup reads the row of c outside a transaction.

@@ -45,6 +45,9 @@ func (k *Keys[T]) doTx(ctx context.Context, t T, key Key, fn work[T]) (e entry, 
 		if err := conn.Batch(ctx, append(k.claim(c), &tx.Stmt{SQL: tx.SetSavepoint})...); err != nil {
 			return entry{}, false, err
 		}
+		if err := k.insist(ctx, conn, c); err != nil {
+			return entry{}, false, err
+		}
 		v, refusal := k.judge(c)
 		if v == claimed {
 			break

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
@@ -50,6 +51,8 @@ type Keys[T any] struct {
 	table tx.Table
 	seen  *recent
 	err   error
+
+	snapshots atomic.Bool // claims have met transactions with one snapshot
 }
 
 // New returns the keys in the database of db. Nil options work. Options that cannot be used are reported by every method

@@ -72,6 +72,9 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 			return append(k.claim(c), &tx.Stmt{SQL: tx.SetSavepoint})
 		},
 		Work: func(ctx context.Context, t T) error {
+			if err := k.insist(ctx, k.db.Tx(t), c); err != nil {
+				return err
+			}
 			if v, refusal = k.judge(c); v != claimed {
 				return tx.ErrDiscard
 			}

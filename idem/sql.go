@@ -21,8 +21,9 @@ var keyColumns = []string{
 
 // keySQL are the statements of one table. They are made once, so that statement caches see the same text each time.
 type keySQL struct {
-	// lock takes the advisory lock of a key without a row, or finds it taken. It is a statement of its own, so that the next one
-	// has a snapshot from after the lock: at READ COMMITTED what the last holder committed is then visible.
+	// lock takes the advisory lock of a key, or finds it taken, and tells of the table and of the isolation level. It is a
+	// statement of its own, so that the next one has a snapshot from after the lock: at READ COMMITTED what the last holder
+	// committed is then visible.
 	lock string
 	// claim inserts a running row where nothing else keeps a second execution out: on SQLite, where it also makes the
 	// caller's transaction the writer, and at the isolation levels with one snapshot, where a row that the snapshot
@@ -31,14 +32,19 @@ type keySQL struct {
 	claim string
 	// lookup reads the row.
 	lookup string
-	// complete stores the answer, unless another execution has, or the table is not that of the claim, since the closure
-	// changed the search path: then it affects no row.
+	// insert stores the answer where there is no running row. It fails if another execution has stored one, by the primary
+	// key, and if the table is not that of the claim, since the closure changed the search path, by a division by zero.
+	insert string
+	// complete stores the answer in the running row, or without one. Where insert fails it affects no row.
 	complete string
 	// release removes the running row of a claim whose work failed.
 	release string
 	// sweep removes a batch of expired rows. A running row is left alone if it has a lease; without one, nobody is at it.
 	sweep string
 }
+
+// lockPostgres never waits and never fails, so it leaves a transaction of the caller's usable.
+const lockPostgres = `select pg_try_advisory_xact_lock({lock}), {oid}, current_setting('transaction_isolation') = 'read committed'`
 
 const claimPostgres = `with lock as (
 	select 1 where current_setting('transaction_isolation') <> 'read committed' and pg_try_advisory_xact_lock({lock})
@@ -48,11 +54,15 @@ const claimPostgres = `with lock as (
 	from lock
 	on conflict (k) do nothing
 )
-select exists (select from lock), {oid}, coalesce(t.state, 0), t.fp, coalesce(t.nonce, 0), coalesce(t.codec, 0),
+select exists (select from lock), coalesce(t.state, 0), t.fp, coalesce(t.nonce, 0), coalesce(t.codec, 0),
 	coalesce(t.status, 0), t.body, coalesce(t.expires_at <= clock_timestamp(), false)
 from (select $2::bytea as k) c left join {table} t on t.k = c.k`
 
 const lookupPostgres = `select state, fp, nonce, codec, status, body, expires_at <= clock_timestamp() from {table} where k = $1`
+
+const insertPostgres = `insert into {table} (k, scope, name, state, fp, nonce, codec, status, body, expires_at)
+values ($1::bytea, $2::text, $3::text, $4::smallint / ({oid} = $11::bigint)::int, $5::bytea, $6::bigint, $7::smallint,
+	$8::integer, $9::bytea, clock_timestamp() + $10::bigint * interval '1 microsecond')`
 
 const completePostgres = `insert into {table} as t (k, scope, name, state, fp, nonce, codec, status, body, expires_at)
 select $1::bytea, $2::text, $3::text, $4::smallint, $5::bytea, $6::bigint, $7::smallint, $8::integer, $9::bytea,
@@ -97,16 +107,10 @@ func newKeySQL(d *tx.Dialect, schema, table string) keySQL {
 		}
 	}
 	return keySQL{
-		lock:  in(tryLock),
-		claim: in(claimPostgres), lookup: in(lookupPostgres), complete: in(completePostgres),
-		release: in(releaseSQL), sweep: in(sweepPostgres),
+		lock: in(lockPostgres), claim: in(claimPostgres), lookup: in(lookupPostgres), insert: in(insertPostgres),
+		complete: in(completePostgres), release: in(releaseSQL), sweep: in(sweepPostgres),
 	}
 }
-
-// tryLock takes an advisory lock until the transaction ends, or finds it taken. It never waits and never fails, so it
-// leaves a transaction of the caller's usable. Where the key has a row, the row is the answer: no lock is taken, and none
-// outlives a replay by the time of its rollback.
-const tryLock = `select pg_try_advisory_xact_lock({lock}) where not exists (select from {table} where k = $2::bytea)`
 
 // inTable returns a function that puts the names of a table into a statement. {lock} is the number of an advisory lock:
 // bits of the key and the identity of the table, which is the same however callers spell its name or set their search

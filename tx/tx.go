@@ -1,6 +1,9 @@
 package tx
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // A Conn runs statements. Placeholders are written $1, $2, … on every dialect. It is used by one goroutine at a time.
 //
@@ -51,13 +54,29 @@ type Stmt struct {
 	Dest []any
 	// MustAffect, if it is not nil, is the error of the batch when the statement affects no row. It is how a fence
 	// travels with COMMIT: the commit that follows a fence which matched nothing does not happen. The SQL must be an
-	// insert, update or delete, and on PostgreSQL it must end in "returning 1".
+	// insert, update or delete. On PostgreSQL it must end in "returning 1", or be one that fails where it would affect no
+	// row, on a unique constraint or by a division by zero: that costs the server less.
 	MustAffect error
 
 	// Found reports whether a row was scanned into Dest. It is set when the statement ran.
 	Found bool
 	// Affected is the number of rows that the statement affected or returned. It is set when the statement ran.
 	Affected int64
+}
+
+// Returns reports whether s is a fence that returns a row for each that it affects. It is for adapters.
+func (s *Stmt) Returns() bool { return s.MustAffect != nil && strings.HasSuffix(s.SQL, "returning 1") }
+
+// Refused returns MustAffect if err, of this very statement, is how a fence fails, and otherwise err. It is for adapters: a
+// division by zero elsewhere in the batch says nothing of the fence.
+func (s *Stmt) Refused(err error) error {
+	if s.MustAffect == nil {
+		return err
+	}
+	if sqlState(err) == "22012" || !s.Returns() && Classify(err) == Unique { // division_by_zero
+		return s.MustAffect
+	}
+	return err
 }
 
 // Settle stores what an adapter found when it ran the statement, and returns MustAffect where that rule is broken. It is

@@ -71,7 +71,7 @@ func (p *pipe) commit(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (ta
 				parsed.clear()
 			}
 			_ = line.Close()
-			return "", i, fenced(s, err)
+			return "", i, s.Refused(err)
 		}
 	}
 	return tag, len(stmts) - 1, line.Close()
@@ -106,20 +106,10 @@ func (p *pipe) send(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *
 // text returns the SQL of s. A statement that must affect a row is made to fail when it affects none, so that the server
 // does not go on to the COMMIT behind it.
 func text(s *tx.Stmt) string {
-	if s.MustAffect == nil {
+	if !s.Returns() {
 		return s.SQL
 	}
 	return "with affected as (" + s.SQL + ") select 1/count(*) from affected"
-}
-
-// fenced turns the failure that text provoked into the error that the statement names. Only the position tells: another
-// statement may divide by zero as it likes.
-func fenced(s *tx.Stmt, err error) error {
-	var pgErr *pgconn.PgError
-	if s.MustAffect != nil && errors.As(err, &pgErr) && pgErr.Code == "22012" { // division_by_zero
-		return s.MustAffect
-	}
-	return err
 }
 
 func stale(err error) bool {
@@ -190,7 +180,7 @@ func oneByOne(ctx context.Context, q querier, stmts []*tx.Stmt) (tag string, at 
 			err = unsentError{err}
 		}
 		if err != nil {
-			return "", i, fenced(s, err)
+			return "", i, s.Refused(err)
 		}
 	}
 	return tag, last, nil

@@ -55,7 +55,7 @@ func (w wrapped) Batch(ctx context.Context, stmts ...*tx.Stmt) error {
 		}
 		if err != nil {
 			_ = results.Close()
-			return fenced(s, err)
+			return s.Refused(err)
 		}
 	}
 	return results.Close()

@@ -42,10 +42,10 @@ func (w wrapped) Batch(ctx context.Context, stmts ...*tx.Stmt) error {
 }
 
 func (w wrapped) run(ctx context.Context, s *tx.Stmt) error {
-	if len(s.Dest) == 0 && s.MustAffect == nil {
+	if len(s.Dest) == 0 && !s.Returns() {
 		n, err := w.Exec(ctx, s.SQL, s.Args...)
 		if err != nil {
-			return err
+			return s.Refused(err)
 		}
 		return s.Settle(false, n)
 	}

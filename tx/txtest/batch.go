@@ -29,6 +29,10 @@ func batchRules[T any]() []rule[T] {
 			name: "must affect", rule: "A statement that must affect a row and affects none fails with its own error, wherever it travels.",
 			check: mustAffect[T],
 		},
+		{
+			name: "fence by constraint", rule: "A fence without RETURNING is broken by a unique constraint, wherever it travels.",
+			check: fenceByConstraint[T],
+		},
 		{name: "placeholders", rule: "Placeholders are numbered: any order, any repetition, and never inside quotes.", check: placeholders[T]},
 		{name: "rows", rule: "Query reads all rows and then the transaction goes on; QueryRow answers ErrNoRows.", check: readsRows[T]},
 	}
@@ -177,6 +181,33 @@ func mustAffect[T any](f *fixture[T]) {
 		f.Errorf("the fence affected %d rows, want 1", matched.Affected)
 	}
 	f.wantBalance(1, 101)
+}
+
+func fenceByConstraint[T any](f *fixture[T]) {
+	fence := func(id int) *tx.Stmt {
+		return &tx.Stmt{SQL: "insert into account (id, balance) values ($1, 7)", Args: []any{id}, MustAffect: errFence}
+	}
+	for _, send := range []func(ctx context.Context, t T, stmts ...*tx.Stmt) error{
+		func(ctx context.Context, t T, stmts ...*tx.Stmt) error { return f.DB.Tx(t).Batch(ctx, stmts...) },
+		f.DB.Defer,
+	} {
+		f.wantAborted(f.DB.Do(f.ctx, func(ctx context.Context, t T) error {
+			f.must(f.add(ctx, t, 2, 1))
+			return send(ctx, t, fence(3), fence(1))
+		}), errFence)
+	}
+	f.wantBalance(2, 100)
+	for id, send := range map[int]func(ctx context.Context, t T, stmts ...*tx.Stmt) error{
+		3: func(ctx context.Context, t T, stmts ...*tx.Stmt) error { return f.DB.Tx(t).Batch(ctx, stmts...) },
+		4: f.DB.Defer,
+	} {
+		kept := fence(id)
+		f.must(f.DB.Do(f.ctx, func(ctx context.Context, t T) error { return send(ctx, t, kept) }))
+		if kept.Affected != 1 {
+			f.Errorf("the fence affected %d rows, want 1", kept.Affected)
+		}
+		f.wantBalance(id, 7)
+	}
 }
 
 func placeholders[T any](f *fixture[T]) {
