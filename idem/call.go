@@ -46,12 +46,13 @@ type call struct {
 	nonce   int64
 	attempt int
 	started time.Time
-	locked  bool  // nobody else works on the key
-	late    bool  // nobody did when the claim ran
-	table   int64 // the identity of the table that the claim looked into
-	current bool  // each statement sees what was committed before it: READ COMMITTED
-	settled bool  // the statements of the claim were those that the isolation level needs
-	missed  bool  // the answer of an execution could not be stored
+	locked  bool   // nobody else works on the key
+	late    bool   // nobody did when the claim ran
+	table   int64  // the identity of the table that the claim looked into
+	current bool   // each statement sees what was committed before it: READ COMMITTED
+	settled bool   // the statements of the claim were those that the isolation level needs
+	missed  bool   // the answer of an execution could not be stored
+	work    func() // tells the other calls of the key in this process that the closure is about to run
 	row     row
 }
 

@@ -52,6 +52,7 @@ type Keys[T any] struct {
 	seen  *recent
 	err   error
 
+	flights   flights
 	snapshots atomic.Bool // claims have met transactions with one snapshot
 }
 

@@ -16,7 +16,7 @@ var errOvertaken = errors.New("idem: another execution of the key was faster")
 // errMoved: the answer could not be stored, and there is no other.
 var errMoved = errors.New("idem: the answer cannot be stored in the table of the claim: set Options.Schema if the closure changes search_path")
 
-// do runs the operation in transactions of its own until there is an answer.
+// do runs the operation, or finds the answer of another call.
 func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replayed bool, err error) {
 	if k.err != nil {
 		return entry{}, false, k.err
@@ -28,6 +28,11 @@ func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replaye
 	if k.within(ctx, c) {
 		return entry{}, false, k.refuse(ctx, c, &InFlightError{RetryAfter: retryAfter})
 	}
+	return k.together(ctx, c, fn)
+}
+
+// alone runs the operation in transactions of its own until there is an answer.
+func (k *Keys[T]) alone(ctx context.Context, c *call, fn work[T]) (e entry, replayed bool, err error) {
 	if k.seen.has(c.digest) || k.seen.storm() {
 		if v, err := k.recall(ctx, c); v != busy {
 			k.seen.turn(true)
@@ -83,6 +88,7 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 				return errMoved
 			}
 			c.attempt = tx.Attempt(ctx)
+			c.work()
 			k.observe(ctx, EventClaimed, c, nil)
 			drop := k.db.Mark(ctx, t)
 			var err error
