@@ -203,7 +203,10 @@ func (in *Inbox[T]) Sweep(ctx context.Context) (int64, error) {
 	if in.err != nil {
 		return 0, in.err
 	}
-	return sweep(ctx, in.db.Conn(), in.sql.sweep, in.o.Observer, in.o.Table)
+	return sweep(ctx, in.o.Observer, in.o.Table, func(ctx context.Context) (done, removed int64, err error) {
+		n, err := in.db.Conn().Exec(ctx, in.sql.sweep, sweepBatch)
+		return n, n, err
+	})
 }
 
 // SweepEvery calls [Inbox.Sweep] at each interval. See [Keys.SweepEvery].

@@ -116,7 +116,9 @@ func failureKept[T any](s *suite[T]) {
 	keys, runs := idem.New(s.DB, &idem.Options{KeepFailedWrites: true}), &counter{}
 	for range 2 {
 		_, err := idem.Do(s.ctx, keys, key("kept"), failing(s, "kept", runs, &idem.Failure{Status: 402}))
-		s.want(err, idem.ErrFailed)
+		if s.want(err, idem.ErrFailed); holdfast.OutcomeOf(err) != holdfast.Applied {
+			s.Fatalf("the outcome is %v", holdfast.OutcomeOf(err))
+		}
 	}
 	s.count(runs, 1)
 	s.wantEffects("kept", 1)

@@ -45,6 +45,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	rules = append(rules, foreignRules[T]()...)
 	rules = append(rules, lifetimeRules[T]()...)
 	rules = append(rules, raceRules[T]()...)
+	rules = append(rules, hotRules[T]()...)
 	rules = append(rules, inboxRules[T]()...)
 	rules = append(rules, edgeRules[T]()...)
 	for _, r := range rules {

@@ -28,27 +28,31 @@ func raceRules[T any]() []rule[T] {
 // the store, a waiter that runs again since it saw the lock gone and not the answer.
 func together[T any](s *suite[T]) {
 	for _, wait := range []time.Duration{0, time.Minute} {
-		name := fmt.Sprint("together ", wait)
-		keys, runs := idem.New(s.DB, &idem.Options{Wait: wait}), &counter{}
-		const callers = 32
-		var wg sync.WaitGroup
-		start := make(chan struct{})
-		for range callers {
-			wg.Go(func() {
-				<-start
-				res, err := idem.Do(s.ctx, keys, key(name), work(s, name, runs, "answer"))
-				switch {
-				case err == nil && res.Value == "answer":
-				case errors.Is(err, idem.ErrInFlight) && wait == 0:
-				default:
-					s.Errorf("wait %v: got %+v, %v", wait, res, err)
+		for _, processes := range []int{1, 4, 32} {
+			name := fmt.Sprintf("together %v %d", wait, processes)
+			runs := &counter{}
+			var wg sync.WaitGroup
+			start := make(chan struct{})
+			for range processes {
+				keys := idem.New(s.DB, &idem.Options{Wait: wait})
+				for range 32 / processes {
+					wg.Go(func() {
+						<-start
+						res, err := idem.Do(s.ctx, keys, key(name), work(s, name, runs, "answer"))
+						switch {
+						case err == nil && res.Value == "answer":
+						case errors.Is(err, idem.ErrInFlight) && wait == 0:
+						default:
+							s.Errorf("%s: got %+v, %v", name, res, err)
+						}
+					})
 				}
-			})
+			}
+			close(start)
+			wg.Wait()
+			s.count(runs, 1)
+			s.wantEffects(name, 1)
 		}
-		close(start)
-		wg.Wait()
-		s.count(runs, 1)
-		s.wantEffects(name, 1)
 	}
 }
 
@@ -146,17 +150,14 @@ func refusalKeepsForeign[T any](s *suite[T]) {
 }
 
 func isolation[T any](s *suite[T]) {
-	levels := []tx.Isolation{tx.ReadCommitted, tx.RepeatableRead, tx.Serializable}
-	if !s.DB.Dialect().Capabilities.IsolationLevels {
-		levels = []tx.Isolation{tx.DefaultIsolation}
-	}
-	for _, level := range levels {
-		keys := idem.New(s.DB.With(tx.Options{Isolation: level, Attempts: 50}), &idem.Options{Wait: time.Minute})
+	for _, level := range s.levels() {
 		inbox := idem.NewInbox(s.DB.With(tx.Options{Isolation: level, Attempts: 50}), "c", &idem.InboxOptions{Wait: time.Minute})
 		var wg sync.WaitGroup
 		for i := range 4 {
 			name := fmt.Sprintf("%v %d", level, i)
 			for range 6 {
+				// Keys of its own, as another process has: calls of one Keys would not race in the database.
+				keys := idem.New(s.DB.With(tx.Options{Isolation: level, Attempts: 50}), &idem.Options{Wait: time.Minute})
 				wg.Go(func() {
 					res, err := idem.Do(s.ctx, keys, key(name), work(s, name, &counter{}, "answer"))
 					if err != nil || res.Value != "answer" {
@@ -179,20 +180,24 @@ func isolation[T any](s *suite[T]) {
 }
 
 func takesOver[T any](s *suite[T]) {
-	keys, runs := idem.New(s.DB, &idem.Options{Wait: time.Minute}), &counter{}
-	release := s.held(keys, "over", errPlain)
-	second := make(chan error, 1)
-	go func() {
-		res, err := idem.Do(s.ctx, keys, key("over"), work(s, "over", runs, "second"))
-		if err == nil && (res.Replayed || res.Value != "second") {
-			err = fmt.Errorf("got %+v", res)
-		}
-		second <- err
-	}()
-	s.want(release(), errPlain)
-	s.must(<-second)
-	s.count(runs, 1)
-	s.wantEffects("over", 1)
+	waiting := &idem.Options{Wait: time.Minute}
+	keys := idem.New(s.DB, waiting)
+	for name, second := range map[string]*idem.Keys[T]{"the same process": keys, "another": idem.New(s.DB, waiting)} {
+		runs := &counter{}
+		release := s.held(keys, name, errPlain)
+		done := make(chan error, 1)
+		go func() {
+			res, err := idem.Do(s.ctx, second, key(name), work(s, name, runs, "second"))
+			if err == nil && (res.Replayed || res.Value != "second") {
+				err = fmt.Errorf("got %+v", res)
+			}
+			done <- err
+		}()
+		s.want(release(), errPlain)
+		s.must(<-done)
+		s.count(runs, 1)
+		s.wantEffects(name, 1)
+	}
 }
 
 // oneTable: two services that name the table in different ways exclude each other all the same.
