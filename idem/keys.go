@@ -37,8 +37,8 @@ type Options struct {
 	// TTL is how long an answer is kept. Make it longer than the longest path on which a retry can come. Default: 24 hours.
 	TTL time.Duration
 	// Wait is how long a duplicate waits for the answer of the one that is running before it gets [ErrInFlight]. A
-	// duplicate of [Do] holds no connection while it waits. On SQLite, which has one writer, it waits for that writer
-	// instead, as long as the busy timeout allows. Default: 0, which refuses at once.
+	// duplicate of [Do] holds no connection while it waits. On SQLite, which has one writer, one in another process waits for
+	// that writer instead, as long as the busy timeout allows. Default: 0, which refuses at once.
 	Wait time.Duration
 }
 
