@@ -72,8 +72,7 @@ var neverKept = []string{
 
 // never tells headers that are not kept. Rate limits are those of the first request.
 func never(name string) bool {
-	return slices.Contains(neverKept, name) || strings.Contains(name, "Ratelimit") || strings.Contains(name, "Rate-Limit") ||
-		strings.HasPrefix(name, http.TrailerPrefix)
+	return slices.Contains(neverKept, name) || strings.Contains(name, "Ratelimit") || strings.Contains(name, "Rate-Limit")
 }
 
 // keyHeader is the one of the IETF draft.

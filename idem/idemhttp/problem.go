@@ -87,10 +87,12 @@ func problemOf(err error, ran bool) *Problem {
 	var inFlight *idem.InFlightError
 	var key *idem.KeyError
 	var aborted *tx.AbortError
+	// What stands further inside an error is told of another transaction.
+	outcome := holdfast.OutcomeOf(err)
 	switch {
-	case errors.As(err, &aborted):
+	case outcome == holdfast.NotApplied && errors.As(err, &aborted):
 		return abortedProblem(aborted)
-	case errors.Is(err, idem.ErrOutcomeUnknown):
+	case outcome == holdfast.Unknown && errors.Is(err, idem.ErrOutcomeUnknown):
 		return &Problem{
 			Status: http.StatusServiceUnavailable, Code: CodeOutcomeUnknown, RetryAfter: again, Err: err,
 			Detail: "Nobody knows whether the operation was done. Send the request again with the same key: that is safe, and finds out.",
@@ -143,7 +145,7 @@ func unavailable(err error) *Problem {
 }
 
 func failed(err error) *Problem {
-	p := &Problem{Status: http.StatusInternalServerError, Code: CodeRequestFailed, Err: err, Detail: "The request failed."}
+	p := &Problem{Status: http.StatusInternalServerError, Code: CodeRequestFailed, Err: err, Detail: "The request failed, and nobody knows what was done."}
 	if holdfast.OutcomeOf(err) == holdfast.NotApplied {
 		p.Detail = "The request failed, and nothing was done. It may be sent again, with the same key."
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
 )
 
@@ -33,6 +34,9 @@ type releasedError struct{ status int }
 func (e *releasedError) Error() string {
 	return fmt.Sprintf("idemhttp: the handler answered %d: rolled back, the key is free", e.status)
 }
+
+// Outcome returns NotApplied.
+func (e *releasedError) Outcome() holdfast.Outcome { return holdfast.NotApplied }
 
 // once serves a request with a key.
 func (m *Middleware[T]) once(w http.ResponseWriter, r *http.Request, fn handler[T]) {
