@@ -17,6 +17,14 @@
 //		return charge(ctx, db.Tx(t), tenant, p)
 //	})
 //
+// Half of the payments go to a route that has the boundary in its middleware instead, and a handler that is business alone;
+// see pay/checkout.go:
+//
+//	idemhttp.New(keys, tenantOf, nil).Handler(func(w http.ResponseWriter, r *http.Request, t T) error {
+//		receipt, err := charge(r.Context(), db.Tx(t), tenant, p)
+//		…
+//	})
+//
 // It exits with 1 if a payment was charged twice, lost, or shown to a stranger, and also if the naive service came
 // through: then the load was not hard enough to show anything.
 package main
