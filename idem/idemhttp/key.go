@@ -115,10 +115,7 @@ func (x *exchange[T]) identify() (idem.Key, *Problem) {
 	if p != nil {
 		return idem.Key{}, p
 	}
-	scope, err := m.scope(x.r)
-	if err == nil && scope == "" {
-		err = errors.New("idemhttp: the scope function returned an empty text")
-	}
+	scope, err := m.scope(x.r) // an empty one is no key, and refused as such
 	if err != nil {
 		return idem.Key{}, noScope(err)
 	}
