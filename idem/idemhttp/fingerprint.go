@@ -48,14 +48,12 @@ func (x *exchange[T]) read() *Problem {
 // body. Headers besides are not part of it, since proxies and clients change them from one attempt to the next.
 func fingerprint(r *http.Request, body []byte, canonicalBody bool) idem.Fingerprint {
 	query := r.URL.RawQuery
-	if values, err := url.ParseQuery(query); err == nil {
-		query = values.Encode()
+	if query != "" {
+		if values, err := url.ParseQuery(query); err == nil {
+			query = values.Encode()
+		}
 	}
-	header := r.Header.Get("Content-Type")
-	base, params, err := mime.ParseMediaType(header)
-	if err != nil {
-		base, params = strings.ToLower(strings.TrimSpace(header)), nil
-	}
+	base, params := mediaType(r.Header.Get("Content-Type"))
 	form := "bytes"
 	switch {
 	case strings.HasPrefix(base, "multipart/"):
@@ -68,6 +66,16 @@ func fingerprint(r *http.Request, body []byte, canonicalBody bool) idem.Fingerpr
 		}
 	}
 	return idem.FingerprintOf([]byte(r.Method), []byte(r.URL.EscapedPath()), []byte(query), []byte(base), []byte(form), body)
+}
+
+// mediaType returns the type without its parameters, and those.
+func mediaType(header string) (base string, params map[string]string) {
+	if strings.Contains(header, ";") {
+		if base, params, err := mime.ParseMediaType(header); err == nil {
+			return base, params
+		}
+	}
+	return strings.ToLower(strings.TrimSpace(header)), nil
 }
 
 // partsOf returns a text that stands for a multipart body without its boundary, which clients make up for each attempt.

@@ -90,6 +90,7 @@ var errLong = fmt.Errorf("has more than %d bytes", maxKey)
 
 func unquote(text string) (string, error) {
 	var key strings.Builder
+	key.Grow(len(text))
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"' && i+1 < len(text):

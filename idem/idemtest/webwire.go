@@ -2,6 +2,7 @@ package idemtest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -131,6 +132,11 @@ func webLinger[T any](s *suite[T]) {
 
 func webOnTheWire[T any](s *suite[T]) {
 	w := s.serve(nil, &idemhttp.Options{Methods: []string{"POST", "HEAD"}}, func(rw http.ResponseWriter, r *http.Request, _ T) error {
+		control := http.NewResponseController(rw)
+		deadline := time.Now().Add(time.Minute)
+		if err := errors.Join(control.SetReadDeadline(deadline), control.SetWriteDeadline(deadline)); err != nil {
+			return err
+		}
 		rw.Header().Set("Link", "</early>")
 		rw.WriteHeader(http.StatusEarlyHints)
 		rw.Header().Set("Content-Length", "1") // which is wrong
