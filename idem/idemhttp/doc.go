@@ -41,7 +41,7 @@
 // # Refusals
 //
 // They are application/problem+json (RFC 9457) with a stable member code; see the Code constants for the statuses. Options.Refuse
-// can write another.
+// can write another, and Options.Observer is told of each, with its cause.
 //
 // # Responses
 //

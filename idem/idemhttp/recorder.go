@@ -70,9 +70,6 @@ func (rec *recorder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteString saves a copy.
-func (rec *recorder) WriteString(s string) (int, error) { return rec.Write([]byte(s)) }
-
 // Flush sends nothing: that has to wait for the commit. As in net/http, it fixes the status and the headers.
 func (rec *recorder) Flush() {
 	if rec.status == 0 {
