@@ -14,10 +14,10 @@ import (
 // maxDepth bounds how deep a JSON text may nest, since the parser recurses.
 const maxDepth = 1000
 
-// canonicalJSON returns the form of a JSON text that does not depend on the order of members, white space and escapes, after
-// RFC 8785. Numbers keep their text, so that 2^53 and 2^53+1 differ, and so do 1 and 1.0: a number that is spelled differently
-// may be another one to the handler. It refuses what two parsers may read differently: a member that is there twice, text that
-// is not UTF-8, half of a surrogate pair.
+// canonicalJSON returns the form of a JSON text that does not depend on the order of members, white space and escapes,
+// after RFC 8785. Numbers keep their text, so that 2^53 and 2^53+1 differ, and so do 1 and 1.0: a number that is spelled
+// differently may be another one to the handler. It refuses what two parsers may read differently: a member that is
+// there twice, text that is not UTF-8, half of a surrogate pair.
 func canonicalJSON(text []byte) ([]byte, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")

@@ -58,8 +58,8 @@ func (m *Middleware[T]) value(h http.Header) (string, *Problem) {
 const maxKey = 255
 
 // parseKey reads a key as the IETF draft spells it, a quoted string of RFC 8941, or as it stands. Both spellings of a key
-// are the same key. Parameters after a quoted string are refused, since nobody knows what they ask for. So is a comma in a
-// key without quotes, since proxies join repeated headers with one.
+// are the same key. Parameters after a quoted string are refused, since nobody knows what they ask for. So is a comma in
+// a key without quotes, since proxies join repeated headers with one.
 func parseKey(text string) (string, error) {
 	if text = strings.Trim(text, " \t"); len(text) > 2*maxKey+2 {
 		return "", errLong

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/idem"
 )
 
-// A Scope tells whose request it is: the tenant, account or caller, as the service's own authentication found out, never as
-// the request claims. Nobody reads another scope's answers. An error or an empty text refuses the request with 403.
+// A Scope tells whose request it is: the tenant, account or caller, as the service's own authentication found out, never
+// as the request claims. Nobody reads another scope's answers. An error or an empty text refuses the request with 403.
 type Scope func(r *http.Request) (string, error)
 
 // NoScope is the [Scope] of a service whose callers may all see each other's answers, such as one with a single caller.
@@ -59,15 +59,15 @@ func (m *Middleware[T]) Check(ctx context.Context) error {
 //   - Any other status rolls back, frees the key, and is sent.
 //   - A returned [*idem.Failure] is a response: its status, or 422 without one, and its body, or a [Problem] with its
 //     message. What fn wrote to w before is dropped.
-//   - Any other error rolls back and frees the key. What fn wrote to w is sent if its status is 400 or above, otherwise 500
-//     or 503.
+//   - Any other error rolls back and frees the key. What fn wrote to w is sent if its status is 400 or above, otherwise
+//     500 or 503.
 //
-// fn runs again, with the request as it came and an empty w, after a serialization failure or a deadlock, which it must return
-// as its error, wrapped or not. It must not call out to other services with an effect: see [idem.Do]. A panic rolls back,
-// frees the key and goes on up.
+// fn runs again, with the request as it came and an empty w, after a serialization failure or a deadlock, which it must
+// return as its error, wrapped or not. It must not call out to other services with an effect: see [idem.Do]. A panic
+// rolls back, frees the key and goes on up.
 //
-// A request without a key where it is optional, or with a method that needs none, runs in a transaction too; any status from
-// 400 rolls that back.
+// A request without a key where it is optional, or with a method that needs none, runs in a transaction too; any status
+// from 400 rolls that back.
 func (m *Middleware[T]) Handler(fn func(w http.ResponseWriter, r *http.Request, t T) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -82,9 +82,9 @@ func (m *Middleware[T]) Handler(fn func(w http.ResponseWriter, r *http.Request, 
 }
 
 // Wrap is [Middleware.Handler] for a handler that knows nothing of it. next reaches the transaction with [Tx]; better, it
-// calls [tx.DB.Do] with the context of the request, which joins the transaction, and has the whole request run again after
-// a conflict. What it does in a transaction that it begins otherwise is outside the guarantee. Requests that need no key
-// go to next as they are.
+// calls [tx.DB.Do] with the context of the request, which joins the transaction, and has the whole request run again
+// after a conflict. What it does in a transaction that it begins otherwise is outside the guarantee. Requests that need
+// no key go to next as they are.
 func (m *Middleware[T]) Wrap(next http.Handler) http.Handler {
 	fn := func(w http.ResponseWriter, r *http.Request, _ T) error {
 		next.ServeHTTP(w, r)
@@ -119,8 +119,9 @@ type txKey[T any] struct{}
 // ErrNoTransaction is what [Tx] returns outside a handler that runs in a transaction of that type.
 var ErrNoTransaction = errors.New("idemhttp: no transaction of this type in the context: the request has no key, or its handler is not behind Handler or Wrap")
 
-// Tx returns the transaction of the request that ctx belongs to. It is for handlers behind [Middleware.Wrap]; T is that of the
-// keys. It returns [ErrNoTransaction] otherwise, and never a connection outside the transaction. It ends with the handler.
+// Tx returns the transaction of the request that ctx belongs to. It is for handlers behind [Middleware.Wrap]; T is that
+// of the keys. It returns [ErrNoTransaction] otherwise, and never a connection outside the transaction. It ends with the
+// handler.
 func Tx[T any](ctx context.Context) (T, error) {
 	t, ok := ctx.Value(txKey[T]{}).(T)
 	if !ok {

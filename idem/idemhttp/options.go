@@ -36,14 +36,14 @@ type Options struct {
 	// MaxRequest is the size in bytes above which a request body is refused with 413. Default: 1 MiB.
 	MaxRequest int64
 	// MaxResponse is the size in bytes above which a response body is dropped, since it waits for the commit in memory: the
-	// work stands, and the first caller is told as well that its answer was not retained. What is smaller is sent to the first
-	// caller whole; whether it is kept for repetitions too, idem.Options.MaxBody decides. Default: 8 MiB.
+	// work stands, and the first caller is told as well that its answer was not retained. What is smaller is sent to the
+	// first caller whole; whether it is kept for repetitions too, idem.Options.MaxBody decides. Default: 8 MiB.
 	MaxResponse int
 	// Methods are those that need a key. Requests with others pass. Default: POST and PATCH.
 	Methods []string
 	// Name returns the operation that a key is for: a route, so that it stays a metric label of low cardinality. The path
-	// itself need not be in it, since it is part of the fingerprint. To change it makes all keys new. Default: the method and
-	// the route that [http.ServeMux] matched, or the method alone where there is none yet.
+	// itself need not be in it, since it is part of the fingerprint. To change it makes all keys new. Default: the method
+	// and the route that [http.ServeMux] matched, or the method alone where there is none yet.
 	Name func(r *http.Request) string
 	// Observer is told of every refusal, see [EventRefused]. Default: silent.
 	Observer holdfast.Observer

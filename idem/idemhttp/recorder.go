@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/idem"
 )
 
-// ErrHijack is what a handler gets that takes the connection: nobody could store what it sends there, and a repetition would
-// have no answer. It matches [http.ErrNotSupported].
+// ErrHijack is what a handler gets that takes the connection: nobody could store what it sends there, and a repetition
+// would have no answer. It matches [http.ErrNotSupported].
 var ErrHijack = fmt.Errorf("idemhttp: the response is stored before it is sent, so the connection cannot be hijacked or upgraded: serve that without a key: %w", http.ErrNotSupported)
 
 // A recorder keeps a response until its transaction has ended.

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/idem"
 )
 
-// envelopeV1 is: this byte, whether the body went above the limit, the status, the number of headers, for each its name and
-// the number of its values and those, and the body. Numbers are varints, and a text comes after its length.
+// envelopeV1 is: this byte, whether the body went above the limit, the status, the number of headers, for each its name
+// and the number of its values and those, and the body. Numbers are varints, and a text comes after its length.
 const envelopeV1 = 1
 
 // encode returns what is stored of a response.

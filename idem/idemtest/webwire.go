@@ -47,8 +47,8 @@ func (w *web[T]) send(ctx context.Context, url, key, body string, edits ...func(
 	return res, string(text), err
 }
 
-// hangUp sends a request and hangs up while the handler, which closes inside, is at work. done is closed when the server is
-// through with it.
+// hangUp sends a request and hangs up while the handler, which closes inside, is at work. done is closed when the server
+// is through with it.
 func (w *web[T]) hangUp(key, body string, inside chan struct{}) (done chan struct{}) {
 	w.Helper()
 	done = make(chan struct{})

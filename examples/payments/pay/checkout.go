@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/tx"
 )
 
-// checkout is the same payment with the boundary in the middleware: the handler is business alone. It gets the transaction in
-// which the key is claimed and its response stored, and the response is sent once that is committed.
+// checkout is the same payment with the boundary in the middleware: the handler is business alone. It gets the
+// transaction in which the key is claimed and its response stored, and the response is sent once that is committed.
 func checkout[T any](db *tx.DB[T], shop *shop) http.Handler {
 	m := idemhttp.New(idem.New(db, nil), tenantOf, nil)
 	return m.Handler(func(w http.ResponseWriter, r *http.Request, t T) error {
