@@ -65,5 +65,5 @@ func BenchmarkOwnWork(b *testing.B) {
 		}
 		x.answer()
 	})
-	run("repetition", func(w http.ResponseWriter, r *http.Request) { identify(w, r).replay(0, envelope) })
+	run("repetition", func(w http.ResponseWriter, r *http.Request) { identify(w, r).replay(envelope, false) })
 }

@@ -113,8 +113,6 @@ func problemOf(err error, ran bool) *Problem {
 			Status: http.StatusGone, Code: CodeKeyExpired, Err: err,
 			Detail: "The key was used, and its answer is no longer kept. Use a new key for a new request.",
 		}
-	case errors.Is(err, idem.ErrNotRetained):
-		return notRetained(err)
 	case errors.As(err, &key) && key.Part == "Scope":
 		return noScope(err)
 	case errors.As(err, &key):

@@ -54,9 +54,11 @@ func (m *Middleware[T]) once(w http.ResponseWriter, r *http.Request, fn handler[
 	case !res.Replayed && (err == nil || x.send || !x.failed && errors.As(err, &failure)):
 		x.answer()
 	case res.Replayed && err == nil:
-		x.replay(0, res.Body)
+		x.replay(res.Body, false)
+	case res.Replayed && errors.Is(err, idem.ErrNotRetained):
+		x.replay(nil, true)
 	case res.Replayed && errors.As(err, &failure):
-		x.replay(failure.Status, failure.Body)
+		x.replay(failure.Body, len(failure.Body) == 0)
 	default:
 		m.refuse(w, r, problemOf(err, x.rec != nil))
 	}
@@ -138,8 +140,8 @@ func (x *exchange[T]) answer() {
 	}
 }
 
-// replay sends a stored response.
-func (x *exchange[T]) replay(status int, stored []byte) {
+// replay sends a stored response, or says that it was not retained.
+func (x *exchange[T]) replay(stored []byte, lost bool) {
 	if f := x.m.o.AuthorizeReplay; f != nil {
 		if err := f(x.r); err != nil {
 			x.m.refuse(x.w, x.r, forbidden(err))
@@ -148,7 +150,7 @@ func (x *exchange[T]) replay(status int, stored []byte) {
 	}
 	a, err := decode(stored)
 	switch {
-	case status != 0 && len(stored) == 0, err == nil && a.over:
+	case lost, err == nil && a.over:
 		x.m.refuse(x.w, x.r, notRetained(idem.ErrNotRetained))
 	case err != nil:
 		x.m.refuse(x.w, x.r, problemOf(err, false))

@@ -98,12 +98,13 @@ func webNoScope[T any](s *suite[T]) {
 
 func webAuthorizeReplay[T any](s *suite[T]) {
 	allowed, failing := true, http.StatusCreated
-	w := s.serve(nil, &idemhttp.Options{AuthorizeReplay: func(r *http.Request) error {
+	o := &idemhttp.Options{AuthorizeReplay: func(r *http.Request) error {
 		if r.Header.Get("X-Tenant") != "a" || !allowed {
 			return errors.New("not any more")
 		}
 		return nil
-	}}, func(rw http.ResponseWriter, r *http.Request, t T) error {
+	}}
+	w := s.serve(nil, o, func(rw http.ResponseWriter, r *http.Request, t T) error {
 		rw.WriteHeader(failing)
 		return s.applyBody(r, t)
 	})
@@ -116,6 +117,11 @@ func webAuthorizeReplay[T any](s *suite[T]) {
 		w.answer("allowed", w.post(key, "seen"), failing, "", true)
 	}
 	s.count(w.runs, 2)
+	w = s.serve(&idem.Options{MaxBody: -1}, o, nil)
+	w.answer("first", w.post("lost", "seen"), http.StatusCreated, "made", false)
+	w.problem("not retained", w.post("lost", "seen"), http.StatusConflict, idemhttp.CodeNotRetained)
+	allowed = false
+	w.problem("not allowed", w.post("lost", "seen"), http.StatusForbidden, idemhttp.CodeForbidden)
 }
 
 func webRoutes[T any](s *suite[T]) {
