@@ -3,6 +3,7 @@
 //
 //   - tx: one transaction contract over pgx and database/sql: whole-closure retry, typed outcomes, migrations
 //   - idem: idempotency keys and the inbox, in the transaction of the work that they protect
+//   - idem/idemhttp: the same as net/http middleware
 //
 // This package holds what they share and imports the standard library alone:
 //

@@ -28,6 +28,7 @@ type setup struct {
 	inbox     *idem.Inbox[pgx.Tx]
 	stdKeys   *idem.Keys[*sql.Tx]
 	elsewhere []elsewhere
+	web       *web
 	drop      func() error
 }
 
@@ -67,6 +68,9 @@ func open(ctx context.Context, url string, delay time.Duration, callers int) (s 
 	s.std.SetMaxOpenConns(callers + 8)
 	s.std.SetMaxIdleConns(callers + 8)
 	if _, err := s.pool.Exec(ctx, rawSchema); err != nil {
+		return nil, err
+	}
+	if s.web, err = openWeb(ctx); err != nil {
 		return nil, err
 	}
 	return s, s.fill(ctx)
@@ -113,6 +117,9 @@ func (s *setup) close() error {
 	}
 	if s.proxy != nil {
 		_ = s.proxy.Close()
+	}
+	if s.web != nil {
+		_ = s.web.close()
 	}
 	return s.drop()
 }

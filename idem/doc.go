@@ -10,7 +10,7 @@
 //	})
 //
 // [Do] begins the transaction and [DoTx] joins one of the caller's. [Inbox] is the same for messages, which have no answer:
-// a consumer handles each once.
+// a consumer handles each once. Package idemhttp does it for HTTP handlers.
 //
 // # Guarantees
 //

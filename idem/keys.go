@@ -96,6 +96,9 @@ func checkOptions(d *tx.Dialect, schema, table string, ttl, wait time.Duration) 
 	return nil
 }
 
+// DB returns the database that the keys are in: for what is done in its transactions without a key.
+func (k *Keys[T]) DB() *tx.DB[T] { return k.db }
+
 // Check reports, for the start of a service, whether the options are sound, the database can be written to, and the table
 // is migrated. See [tx.CheckTables] for the errors.
 func (k *Keys[T]) Check(ctx context.Context) error {

@@ -48,6 +48,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	rules = append(rules, hotRules[T]()...)
 	rules = append(rules, inboxRules[T]()...)
 	rules = append(rules, edgeRules[T]()...)
+	rules = append(rules, webRules[T]()...)
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()

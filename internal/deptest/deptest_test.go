@@ -92,6 +92,7 @@ func TestPlantedImportsAreReported(t *testing.T) {
 		{m + "/idem", "github.com/redis/go-redis/v9", "only the redis packages"},
 		{m + "/idem", m + "/outbox", "independent"},
 		{m + "/idem/idemhttp", m + "/retry", "independent"},
+		{m + "/idem/idemhttp", "github.com/go-chi/chi/v5", "the standard library has to do"},
 		{m + "/saga", m + "/lease/redislease", "independent"},
 		{m + "/retry/retryhttp", m + "/tx", "without a database"},
 		{m + "/idem", m + "/internal/testdb", "test servers"},
@@ -117,6 +118,7 @@ func TestPlantedImportsAreReported(t *testing.T) {
 	}
 	fine := []deptest.Package{
 		{ImportPath: m + "/idem", Imports: []string{m, m + "/tx", m + "/internal/jitter", "context"}},
+		{ImportPath: m + "/idem/idemhttp", Imports: []string{m + "/idem", m + "/tx", "net/http"}},
 		{ImportPath: m + "/tx/pgxtx", Imports: []string{m + "/tx", "github.com/jackc/pgx/v5"}},
 		{ImportPath: m + "/idem/redisidem", Imports: []string{m + "/idem", "github.com/redis/go-redis/v9"}},
 		{ImportPath: m + "/retry/retryhttp", Imports: []string{m + "/retry"}, Deps: []string{"github.com/cenkalti/backoff/v4"}},
