@@ -67,7 +67,7 @@ func commitInProgress[T any](t *testing.T, open opener[T]) {
 	})
 	t.Run("for too long", func(t *testing.T) {
 		t.Parallel()
-		o := tx.Options{ResolveCommit: true, CommitTimeout: 300 * time.Millisecond}
+		o := tx.Options{ResolveCommit: true, CommitTimeout: time.Second}
 		c := slowCommit(t, open, o, nil)
 		var unknown *tx.CommitUnknownError
 		if !errors.As(c.err, &unknown) || unknown.Resolve == nil || c.runs != 1 || c.hooks != 0 {
@@ -93,7 +93,10 @@ func slowCommit[T any](t *testing.T, open opener[T], o tx.Options, until func(as
 	table(t, control)
 	key := rand.Int32()
 	for _, query := range []string{
-		"create function wait() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock(tg_argv[0]::int); return null; end'",
+		// pgx asks the server to cancel what ran on a connection that broke. Here that request is lost.
+		`create function wait() returns trigger language plpgsql as 'begin loop
+			begin perform pg_advisory_xact_lock(tg_argv[0]::int); return null; exception when query_canceled then null; end;
+		end loop; end'`,
 		"create constraint trigger waits after insert on entry deferrable initially deferred for each row execute function wait(" + itoa(key) + ")",
 	} {
 		if _, err := control.Conn().Exec(t.Context(), query); err != nil {
@@ -199,9 +202,13 @@ func TestResolveCommitRoundTrips(t *testing.T) {
 				}
 			}
 			do()
-			p.Reset()
-			do()
-			return p.Trips()
+			least := 100
+			for range 5 { // pgx pings what was idle for a second, on a machine that is slow
+				p.Reset()
+				do()
+				least = min(least, p.Trips())
+			}
+			return least
 		}
 		without, with, readOnly := cost(tx.Options{}), cost(tx.Options{ResolveCommit: true}), cost(tx.Options{ResolveCommit: true, ReadOnly: true})
 		if without != 3 || with != 4 || readOnly != 3 {
