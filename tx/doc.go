@@ -46,8 +46,8 @@
 // When the reply to COMMIT is lost, Do looks for the outcome in this order, each time no longer than the commit timeout:
 //
 //  1. [Plan].Resolve, if [DB.Run] was given one, looks for what the transaction wrote. That is the surest proof, and
-//     holds over a restart. Package idem does so with its row; a marker of your own is in the example of Run in package
-//     pgxtx.
+//     holds over a restart. Package idem does so with its row; package pgxtx has an example with a
+//     marker of your own.
 //  2. [Options].ResolveCommit asks PostgreSQL for the status of the transaction. One that is still in progress is asked
 //     for again, for its commit may be under way. A standby, a server that restarted since, one that took over, and a
 //     transaction too old to be known prove nothing: after a crash the same number can belong to another transaction.
