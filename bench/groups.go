@@ -65,6 +65,7 @@ var groups = []group{
 			}
 		},
 	},
+	hot,
 	{
 		name:     "http",
 		variants: func(s *setup) []variant { return s.web.variants() },

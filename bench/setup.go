@@ -25,6 +25,7 @@ type setup struct {
 	std       *sql.DB
 	db        *tx.DB[pgx.Tx]
 	keys      *idem.Keys[pgx.Tx]
+	hotKeys   []*idem.Keys[pgx.Tx]
 	inbox     *idem.Inbox[pgx.Tx]
 	stdKeys   *idem.Keys[*sql.Tx]
 	elsewhere []elsewhere
@@ -79,6 +80,9 @@ func open(ctx context.Context, url string, delay time.Duration, callers int) (s 
 func (s *setup) fill(ctx context.Context) error {
 	s.db = pgxtx.New(s.pool)
 	s.keys, s.inbox = idem.New(s.db, nil), idem.NewInbox(s.db, "bench", nil)
+	for range burst {
+		s.hotKeys = append(s.hotKeys, idem.New(s.db, &idem.Options{Wait: time.Minute}))
+	}
 	if err := idem.Migrate(ctx, s.db, idem.Names{}); err != nil {
 		return err
 	}
