@@ -172,6 +172,8 @@ func webTogether[T any](s *suite[T]) {
 
 func webInFlight[T any](s *suite[T]) {
 	inside, leave := make(chan struct{}), make(chan struct{})
+	let := sync.OnceFunc(func() { close(leave) })
+	defer let()
 	w := s.serve(nil, nil, func(rw http.ResponseWriter, r *http.Request, t T) error {
 		close(inside)
 		<-leave
@@ -187,7 +189,7 @@ func webInFlight[T any](s *suite[T]) {
 		}
 	}
 	go func() { second <- waiting.post("k", "in flight") }()
-	close(leave)
+	let()
 	w.answer("first", <-first, http.StatusOK, "", false)
 	w.answer("waiting", <-second, http.StatusOK, "", true)
 	s.count(waiting.runs, 0)

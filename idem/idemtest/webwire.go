@@ -123,7 +123,10 @@ func webLinger[T any](s *suite[T]) {
 	inside = make(chan struct{})
 	w = s.serve(nil, &idemhttp.Options{Linger: time.Millisecond}, func(_ http.ResponseWriter, r *http.Request, t T) error {
 		close(inside)
-		<-r.Context().Done()
+		select {
+		case <-r.Context().Done():
+		case <-s.ctx.Done(): // a failure, which must not hang
+		}
 		return s.applyBody(r, t)
 	})
 	<-w.hangUp("short", "short", inside)
@@ -141,6 +144,9 @@ func webOnTheWire[T any](s *suite[T]) {
 		rw.WriteHeader(http.StatusEarlyHints)
 		rw.Header().Set("Content-Length", "1") // which is wrong
 		size := 10
+		if r.URL.Path == "/untyped" {
+			rw.Header()["Content-Type"] = nil
+		}
 		if r.URL.Path == "/trailers" {
 			rw.Header().Set("Trailer", "X-Sum")
 			size = 5000
@@ -162,7 +168,7 @@ func webOnTheWire[T any](s *suite[T]) {
 	for _, c := range []struct {
 		method, path string
 		size         int
-	}{{"POST", "/plain", 10}, {"HEAD", "/plain", 10}, {"POST", "/trailers", 5000}} {
+	}{{"POST", "/plain", 10}, {"HEAD", "/plain", 10}, {"POST", "/trailers", 5000}, {"POST", "/untyped", 10}} {
 		for i := range 2 {
 			what := c.method + c.path + " " + strconv.Itoa(i)
 			res, body, err := w.send(ctx, server.URL, c.method+c.path, "", target(c.method, c.path))
@@ -173,6 +179,9 @@ func webOnTheWire[T any](s *suite[T]) {
 			}
 			if body != want || res.Header.Get("Link") != "</early>" || (res.Header.Get(marker) == "true") != (i > 0) {
 				s.Errorf("%s: got %d bytes, %v", what, len(body), res.Header)
+			}
+			if (res.Header.Get("Content-Type") == "") != (c.path == "/untyped") {
+				s.Errorf("%s: got the content type %q", what, res.Header.Get("Content-Type"))
 			}
 			trailing := c.path == "/trailers" && i == 0
 			if (res.Trailer.Get("X-Sum") == "sum") != trailing || (res.Trailer.Get("X-Other") == "other") != trailing || res.Header.Get("X-Sum") != "" {
@@ -186,5 +195,5 @@ func webOnTheWire[T any](s *suite[T]) {
 	if early > 0 {
 		s.Errorf("%d responses of 1xx were sent", early)
 	}
-	s.count(w.runs, 3)
+	s.count(w.runs, 4)
 }
