@@ -15,6 +15,7 @@ func failureRules[T any]() []rule[T] {
 	return []rule[T]{
 		{"PlainErrorReleases", "a plain error undoes everything and frees the key", plainError[T]},
 		{"Statuses", "a failure is an answer unless its status asks for another attempt", statuses[T]},
+		{"Denied", "a final denial is not run again; the corrected request is a mismatch under its key, and works under a new one", denied[T]},
 		{"FailureUndone", "a stored failure undoes the writes, deferred statements and hooks of the closure", failureUndone[T]},
 		{"FailureKept", "KeepFailedWrites commits them with the failure", failureKept[T]},
 		{"FailureAfterStatementError", "a failure returned after a failed statement is stored", failureAfterError[T]},
@@ -88,6 +89,29 @@ func statuses[T any](s *suite[T]) {
 	if err.Error() != errPlain.Error() {
 		s.Fatalf("replayed %q", err)
 	}
+}
+
+func denied[T any](s *suite[T]) {
+	keys, runs := idem.New(s.DB, nil), &counter{}
+	wrong, corrected := key("form"), key("form")
+	wrong.Fingerprint, corrected.Fingerprint = idem.FingerprintOf("-5"), idem.FingerprintOf("5")
+	for _, k := range []*idem.Keys[T]{keys, keys, idem.New(s.DB, nil)} {
+		_, err := idem.Do(s.ctx, k, wrong, failing(s, "form", runs, &idem.Failure{Status: 422}))
+		s.want(err, idem.ErrFailed)
+	}
+	s.count(runs, 1)
+	for _, k := range []*idem.Keys[T]{keys, idem.New(s.DB, nil)} {
+		_, err := idem.Do(s.ctx, k, corrected, work(s, "form", runs, 5))
+		s.want(err, idem.ErrMismatch)
+	}
+	corrected.Value = "corrected form"
+	res, err := idem.Do(s.ctx, keys, corrected, work(s, "form", runs, 5))
+	s.must(err)
+	if res.Replayed {
+		s.Fatal("a new key was answered with an old denial")
+	}
+	s.count(runs, 2)
+	s.wantEffects("form", 1)
 }
 
 func failureUndone[T any](s *suite[T]) {

@@ -59,10 +59,15 @@ func together[T any](s *suite[T]) {
 // held runs a first call of the key that stays in its closure until release is called, which returns its error.
 func (s *suite[T]) held(keys *idem.Keys[T], name string, result error) (release func() error) {
 	s.Helper()
+	return s.heldAt(keys, key(name), result)
+}
+
+func (s *suite[T]) heldAt(keys *idem.Keys[T], k idem.Key, result error) (release func() error) {
+	s.Helper()
 	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := idem.Do(s.ctx, keys, key(name), func(ctx context.Context, t T) (string, error) {
-			if err := s.apply(ctx, t, name); err != nil {
+		_, err := idem.Do(s.ctx, keys, k, func(ctx context.Context, t T) (string, error) {
+			if err := s.apply(ctx, t, k.Value); err != nil {
 				return "", err
 			}
 			close(inside)
@@ -228,11 +233,12 @@ func noTrace[T any](s *suite[T]) {
 		return
 	}
 	rr := s.DB.With(tx.Options{Isolation: tx.RepeatableRead})
-	keys, above := idem.New(s.DB, nil), idem.New(rr, nil)
+	above := idem.New(rr, nil)
 	fail := func(context.Context, T) (int, error) { return 0, errPlain }
 	ctx, cancel := context.WithCancel(s.ctx)
 	var wg sync.WaitGroup
 	for range 3 {
+		keys := idem.New(s.DB, nil)
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				_, _ = idem.Do(ctx, keys, key("trace"), fail)
