@@ -47,7 +47,8 @@ func TestOnlyTheServersClockCounts(t *testing.T) {
 			t.Helper()
 			runs = 0
 			for _, level := range []tx.Isolation{tx.ReadCommitted, tx.Serializable} {
-				keys := idem.New(db.With(tx.Options{Isolation: level}), &idem.Options{TTL: time.Hour})
+				// It waits, since the rollback of a refusal goes on after the call.
+				keys := idem.New(db.With(tx.Options{Isolation: level}), &idem.Options{TTL: time.Hour, Wait: time.Minute})
 				key := idem.Key{Scope: "s", Name: "n", Value: level.String()}
 				_, err := idem.Do(t.Context(), keys, key, func(context.Context, pgx.Tx) (int, error) { runs++; return 1, nil })
 				if !errors.Is(err, want) || (runs > 0) != fresh {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
@@ -23,6 +24,7 @@ func failureRules[T any]() []rule[T] {
 		{"Panic", "a panic frees the key and goes on up", panics[T]},
 		{"Goexit", "runtime.Goexit frees the key", goexit[T]},
 		{"Overtaken", "an answer that another execution stored meanwhile wins, and the work is rolled back", overtaken[T]},
+		{"OvertakenInReuse", "so it is when both did new work under an expired key: the late answer does not overwrite the other", overtakenInReuse[T]},
 	}
 }
 
@@ -251,4 +253,41 @@ func overtaken[T any](s *suite[T]) {
 	}
 	s.count(runs, 1)
 	s.wantEffects("overtaken", 0)
+}
+
+func overtakenInReuse[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.ConcurrentWriters {
+		s.Log("one writer at a time: nobody can store an answer meanwhile")
+		return
+	}
+	s.must(idem.Migrate(s.ctx, s.DB, idem.Names{Keys: "other"}))
+	for _, level := range s.levels() {
+		name, runs := fmt.Sprint("overtaken in reuse ", level), &counter{}
+		_, err := idem.Do(s.ctx, idem.New(s.DB, &idem.Options{Table: "other"}), key(name), work(s, "other", &counter{}, 9))
+		s.must(err)
+		_, err = idem.Do(s.ctx, idem.New(s.DB, nil), key(name), work(s, "old", &counter{}, 1))
+		s.must(err)
+		s.exec("update idem_key set expires_at = created_at where k in (select k from other)")
+		keys := idem.New(s.DB.With(tx.Options{Isolation: level}), &idem.Options{AllowReuse: true, Wait: time.Minute})
+		res, err := idem.Do(s.ctx, keys, key(name), func(ctx context.Context, t T) (int, error) {
+			runs.add()
+			s.exec("update idem_key set nonce = o.nonce, body = o.body, expires_at = o.expires_at from other o where o.k = idem_key.k")
+			return 2, s.apply(ctx, t, name)
+		})
+		s.must(err)
+		if res.Value != 9 || !res.Replayed {
+			s.Fatalf("%s: got %+v", name, res)
+		}
+		s.exec("update idem_key set expires_at = created_at where k in (select k from other)")
+		keys = idem.New(s.DB.With(tx.Options{Isolation: level}), &idem.Options{AllowReuse: true})
+		_, err = idem.Do(s.ctx, keys, key(name), func(ctx context.Context, t T) (int, error) {
+			runs.add()
+			s.exec("update idem_key set state = 1, nonce = o.nonce + 1, expires_at = o.expires_at from other o where o.k = idem_key.k")
+			return 2, s.apply(ctx, t, name)
+		})
+		s.want(err, idem.ErrInFlight) // the other is still at it
+		s.count(runs, 2)
+		s.wantEffects(name, 0)
+		s.exec("delete from other")
+	}
 }

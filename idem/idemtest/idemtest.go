@@ -133,6 +133,7 @@ func (s *suite[T]) begin() Foreign[T] {
 	s.Helper()
 	f, err := s.Begin(s.ctx)
 	s.must(err)
+	s.Cleanup(func() { _ = f.Rollback(context.Background()) }) // a rule that fails meanwhile must not hang
 	return f
 }
 

@@ -34,7 +34,7 @@ func (s *suite[T]) waiting(n int, held string, release func() error, fn func(key
 	}
 	if s.DB.Dialect().Capabilities.AdvisoryLocks {
 		last := idem.New(s.DB, &idem.Options{Wait: 100 * time.Millisecond})
-		_, err := idem.Do(s.ctx, last, key(held), work(s, held, &counter{}, "late"))
+		_, err := idem.Do(s.soon(), last, key(held), work(s, held, &counter{}, "late"))
 		s.want(err, idem.ErrInFlight)
 	}
 	s.must(release())
