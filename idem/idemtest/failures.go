@@ -287,6 +287,15 @@ func overtakenInReuse[T any](s *suite[T]) {
 		})
 		s.want(err, idem.ErrInFlight) // the other is still at it
 		s.count(runs, 2)
+		s.exec("update idem_key set state = 2, expires_at = created_at where k in (select k from other)")
+		_, err = idem.Do(s.ctx, keys, key(name), func(ctx context.Context, t T) (int, error) {
+			runs.add()
+			s.exec("update idem_key set nonce = nonce + 1 where k in (select k from other)") // the other's has expired, too
+			return 2, s.apply(ctx, t, name)
+		})
+		if err == nil {
+			s.Fatalf("%s: the answer of another was overwritten", name)
+		}
 		s.wantEffects(name, 0)
 		s.exec("delete from other")
 	}
