@@ -28,6 +28,8 @@ func hotRules[T any]() []rule[T] {
 func hotKey[T any](s *suite[T]) {
 	keys, runs := idem.New(s.DB, &idem.Options{Wait: time.Minute}), &counter{}
 	inside, leave := make(chan struct{}), make(chan struct{})
+	let := sync.OnceFunc(func() { close(leave) })
+	s.Cleanup(let)
 	const callers = 2000
 	var wg sync.WaitGroup
 	var replays counter
@@ -49,11 +51,11 @@ func hotKey[T any](s *suite[T]) {
 	<-inside
 	if s.DB.Dialect().Capabilities.ConcurrentWriters {
 		for i := range 20 {
-			_, err := idem.Do(s.ctx, keys, key(fmt.Sprint("cold ", i)), work(s, "cold", &counter{}, i))
+			_, err := idem.Do(s.soon(), keys, key(fmt.Sprint("cold ", i)), work(s, "cold", &counter{}, i))
 			s.must(err)
 		}
 	}
-	close(leave)
+	let()
 	wg.Wait()
 	s.count(runs, 1)
 	s.count(&replays, callers-1)
@@ -64,7 +66,7 @@ func refusedInTheProcess[T any](s *suite[T]) {
 	heard := &events{}
 	keys, runs := idem.New(s.DB, &idem.Options{Observer: heard}), &counter{}
 	release := s.held(keys, "running", nil)
-	_, err := idem.Do(s.ctx, keys, key("running"), work(s, "running", runs, "second"))
+	_, err := idem.Do(s.soon(), keys, key("running"), work(s, "running", runs, "second"))
 	s.want(err, idem.ErrInFlight)
 	s.must(release())
 	if got := heard.kinds(s, ""); got != "idem.claimed idem.in_flight idem.completed " {

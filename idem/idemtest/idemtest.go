@@ -46,6 +46,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	rules = append(rules, lifetimeRules[T]()...)
 	rules = append(rules, raceRules[T]()...)
 	rules = append(rules, hotRules[T]()...)
+	rules = append(rules, processRules[T]()...)
 	rules = append(rules, inboxRules[T]()...)
 	rules = append(rules, edgeRules[T]()...)
 	rules = append(rules, webRules[T]()...)
@@ -132,6 +133,7 @@ func (s *suite[T]) begin() Foreign[T] {
 	s.Helper()
 	f, err := s.Begin(s.ctx)
 	s.must(err)
+	s.Cleanup(func() { _ = f.Rollback(context.Background()) }) // a rule that fails meanwhile must not hang
 	return f
 }
 

@@ -21,7 +21,8 @@ func lifetimeRules[T any]() []rule[T] {
 
 func expired[T any](s *suite[T]) {
 	heard := &events{}
-	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: -1, Observer: heard}), &counter{}
+	// It waits, since the rollback of a refusal goes on after the call.
+	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: -1, Wait: time.Minute, Observer: heard}), &counter{}
 	_, err := idem.Do(s.ctx, keys, key("old"), work(s, "old", runs, 1))
 	s.must(err)
 	s.awaitExpiry("idem_key", 0)
@@ -48,7 +49,7 @@ func expired[T any](s *suite[T]) {
 }
 
 func tombstone[T any](s *suite[T]) {
-	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: time.Hour}), &counter{}
+	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: time.Hour, Wait: time.Minute}), &counter{}
 	first := key("buried")
 	first.Fingerprint = idem.FingerprintOf("first")
 	_, err := idem.Do(s.ctx, keys, first, work(s, "buried", runs, "secret"))

@@ -150,24 +150,36 @@ func webCanonicalJSON[T any](s *suite[T]) {
 }
 
 func webTogether[T any](s *suite[T]) {
-	w := s.serve(nil, nil, nil)
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for range 64 {
-		wg.Go(func() {
-			<-start
-			switch rec := w.post("k", "together"); {
-			case rec.Code == http.StatusCreated && rec.Body.String() == "made":
-			case rec.Code == http.StatusConflict && rec.Header().Get("Retry-After") == "1":
-			default:
-				s.Errorf("got %d %s", rec.Code, rec.Body)
+	for _, processes := range []int{1, 8} { // requests of one process share a claim
+		name := fmt.Sprint("together ", processes)
+		var wg sync.WaitGroup
+		start, runs := make(chan struct{}), 0
+		services := make([]*web[T], processes)
+		for i := range services {
+			w := s.serve(nil, nil, nil)
+			services[i] = w
+			for range 64 / processes {
+				wg.Go(func() {
+					<-start
+					switch rec := w.post(name, name); {
+					case rec.Code == http.StatusCreated && rec.Body.String() == "made":
+					case rec.Code == http.StatusConflict && rec.Header().Get("Retry-After") == "1":
+					default:
+						s.Errorf("got %d %s", rec.Code, rec.Body)
+					}
+				})
 			}
-		})
+		}
+		close(start)
+		wg.Wait()
+		for _, w := range services {
+			runs += w.runs.get()
+		}
+		if runs != 1 {
+			s.Errorf("the handler ran %d times", runs)
+		}
+		s.wantEffects(name, 1)
 	}
-	close(start)
-	wg.Wait()
-	s.count(w.runs, 1)
-	s.wantEffects("together", 1)
 }
 
 func webInFlight[T any](s *suite[T]) {
