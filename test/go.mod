@@ -3,6 +3,7 @@ module github.com/holdfast-go/holdfast/test
 go 1.25.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/jmoiron/sqlx v1.4.0
