@@ -261,7 +261,7 @@ func (r *round[T]) attempt(p *plan[T], call *record, do func(context.Context, fu
 			r.Errorf("%v: %s: %+v, %v", call, wrong, res, err)
 		}
 		cancelled := ctx.Err() != nil && err != nil
-		sound = !cancelled && tx.Classify(err) != tx.Retryable && !(p.inbox && call.saw == released)
+		sound = !cancelled && !aborted(err) && tx.Classify(err) != tx.Retryable && !(p.inbox && call.saw == released)
 	}()
 	<-done
 	return sound
@@ -303,8 +303,14 @@ func see[T any](call *record, own error, p *plan[T], res idem.Result[string], er
 		return unknown, ""
 	case p.end >= cancelsBefore && errors.Is(err, context.Canceled):
 		return nothing, ""
-	case tx.Classify(err) == tx.Retryable || errors.Is(err, tx.ErrAttempts):
+	case p.foreign && aborted(err), tx.Classify(err) == tx.Retryable, errors.Is(err, tx.ErrAttempts):
 		return nothing, ""
 	}
 	return nothing, "an error of somebody else"
+}
+
+// aborted reports whether the transaction had failed before: at SERIALIZABLE, while a panic of the call before was cleaned up.
+func aborted(err error) bool {
+	var e interface{ SQLState() string }
+	return errors.As(err, &e) && e.SQLState() == "25P02"
 }
