@@ -54,7 +54,7 @@ const claimPostgres = `with lock as (
 ), claim as (
 	insert into {table} (k, scope, name, state, fp, nonce, expires_at)
 	select $2::bytea, $3::text, $4::text, 1, $5::bytea, $6::bigint, clock_timestamp() + $7::bigint * interval '1 microsecond'
-	from lock
+	from lock where not exists (select from {table} where k = $2::bytea)
 	on conflict (k) do nothing
 )
 select exists (select from lock), coalesce(t.state, 0), t.fp, coalesce(t.nonce, 0), coalesce(t.codec, 0),

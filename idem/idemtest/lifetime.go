@@ -15,6 +15,7 @@ func lifetimeRules[T any]() []rule[T] {
 		{"Expired", "an expired key is refused until it is swept, and is new after that", expired[T]},
 		{"Tombstone", "a sweep takes the answer and leaves the key, which is refused until its tombstone goes too", tombstone[T]},
 		{"AllowReuse", "with AllowReuse an expired key does new work, once, at every isolation level", allowReuse[T]},
+		{"SweptBehindSnapshot", "a call that is refused for a row which was swept since its snapshot leaves none behind", sweptBehind[T]},
 		{"Sweep", "sweepers remove what has expired, in batches, and nothing else", sweeps[T]},
 	}
 }
@@ -196,5 +197,37 @@ func sweeps[T any](s *suite[T]) {
 	s.want(long.SweepEvery(ctx, time.Hour), errPlain)
 	if err := long.SweepEvery(s.ctx, 0); err == nil {
 		s.Fatal("no interval is an error")
+	}
+}
+
+func sweptBehind[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.IsolationLevels {
+		s.Log("there is one isolation level")
+		return
+	}
+	for _, level := range []tx.Isolation{tx.RepeatableRead, tx.Serializable} {
+		keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: -1}), &counter{}
+		_, err := idem.Do(s.ctx, keys, key("swept"), work(s, "swept", runs, 1))
+		s.must(err)
+		s.awaitExpiry("idem_key", 0)
+		db := s.DB.With(tx.Options{Isolation: level})
+		s.must(db.Do(s.ctx, func(ctx context.Context, t T) error {
+			var n int
+			if err := db.Tx(t).QueryRow(ctx, "select count(*) from idem_key").Scan(&n); err != nil {
+				return err
+			}
+			if n, err := keys.Sweep(s.ctx); err != nil || n != 1 {
+				s.Errorf("swept %d keys, %v", n, err)
+			}
+			_, err := idem.Do(ctx, keys, key("swept"), work(s, "swept", runs, 2))
+			s.want(err, idem.ErrKeyExpired)
+			return nil
+		}))
+		res, err := idem.Do(s.ctx, keys, key("swept"), work(s, "swept", runs, 3))
+		s.must(err)
+		if res.Replayed || res.Value != 3 {
+			s.Fatalf("%v: got %+v", level, res)
+		}
+		s.exec("delete from idem_key")
 	}
 }
