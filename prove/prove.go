@@ -23,8 +23,8 @@ type Handler[D, A any] struct {
 	// answer. Call must use ctx, and must not keep db or anything else from one call to the next. Required.
 	Call func(ctx context.Context, db D, key string) (A, error)
 	// Effects counts the effects of the operation that key names, on a database without faults. The invariant that the
-	// operation must keep besides that goes here too: return an error where it is broken. It is called often, also in
-	// the middle of what went wrong. Required.
+	// operation must keep besides that goes here too: return an error where it is broken. It is called often, also
+	// while calls are running. Required.
 	Effects func(ctx context.Context, db D, key string) (int, error)
 	// Equal compares two answers. Default: [reflect.DeepEqual].
 	Equal func(a, b A) bool

@@ -2,11 +2,12 @@ package fault
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// patience is how long a process is held for others that may be waiting for a lock of its own.
-const patience = 50 * time.Millisecond
+// patience is how long a process is held while no other comes by any point: they may be waiting for a lock of its own.
+const patience = 100 * time.Millisecond
 
 // An order decides when processes go on.
 type order interface {
@@ -25,20 +26,29 @@ func newSignal() *signal { return &signal{c: make(chan struct{})} }
 
 func (s *signal) send() { s.once.Do(func() { close(s.c) }) }
 
-// await waits for the signal, or as long as patience lasts.
-func (s *signal) await() {
-	timer := time.NewTimer(patience)
+// await waits for the signal, or until patience is lost with what progress counts.
+func (s *signal) await(progress *atomic.Int64) {
+	timer := time.NewTicker(patience)
 	defer timer.Stop()
-	select {
-	case <-s.c:
-	case <-timer.C:
+	for last := progress.Load(); ; {
+		select {
+		case <-s.c:
+			return
+		case <-timer.C:
+			now := progress.Load()
+			if now == last {
+				return
+			}
+			last = now
+		}
 	}
 }
 
 // A gate holds each process before a point until all have come there or have returned.
 type gate struct {
-	point int
-	open  *signal
+	point  int
+	open   *signal
+	passed atomic.Int64
 
 	mu      sync.Mutex // guards missing
 	missing map[int]bool
@@ -55,9 +65,10 @@ func newGate(point int) *gate {
 func (g *gate) start(int) {}
 
 func (g *gate) at(process, point int) {
+	g.passed.Add(1)
 	if point == g.point {
 		g.returned(process)
-		g.open.await()
+		g.open.await(&g.passed)
 	}
 }
 
@@ -74,6 +85,7 @@ type lag struct {
 	point   int
 	arrived *signal
 	others  *signal
+	passed  atomic.Int64
 
 	mu      sync.Mutex // guards running
 	running int
@@ -90,9 +102,10 @@ func (l *lag) start(process int) {
 }
 
 func (l *lag) at(process, point int) {
+	l.passed.Add(1)
 	if process == 0 && point == l.point {
 		l.arrived.send()
-		l.others.await()
+		l.others.await(&l.passed)
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wire"
 )
 
-// The modes of messages. A message within a round trip has no reply of its own.
+// The modes of messages. One within a round trip, or within the reply, can only be the last that arrives: whatever else
+// goes wrong there is the same as at the end of the trip.
 var (
-	messageModes = []Mode{CutBefore, CancelBefore, CrashBefore, Silence, Trickle}
-	tripModes    = []Mode{CutBefore, CutAfter, CancelBefore, CancelAfter, CrashBefore, CrashAfter, Silence, Trickle}
-	replyModes   = []Mode{CutBefore, Trickle}
+	tripModes   = []Mode{CutBefore, CutAfter, CancelBefore, CancelAfter, CrashBefore, CrashAfter, Silence, Trickle}
+	withinModes = []Mode{CutBefore}
 )
 
 const terminate = 'X'
@@ -23,10 +23,10 @@ func (in *Injector) Script(p *wire.Proxy) {
 		p.Refuse()
 	}
 	p.Script(func(m wire.Message) wire.Step {
-		name, modes := text("message "+string(m.Type), m.SQL), messageModes
+		name, modes := text("message "+string(m.Type), m.SQL), withinModes
 		switch {
 		case m.Server:
-			name, modes = fmt.Sprintf("reply %c", m.Type), replyModes
+			name = fmt.Sprintf("reply %c", m.Type)
 		case m.Type == terminate:
 			return wire.Pass()
 		case m.Ends():

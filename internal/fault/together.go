@@ -56,6 +56,9 @@ func Together(t TB, s Scenario) {
 		return
 	}
 	for i, p := range points {
+		if len(p.modes) == 1 { // within an operation
+			continue
+		}
 		where := fmt.Sprintf("at point %d (%s): ", i+1, p.name)
 		if r.fails(fmt.Sprintf("%d processes, all held ", hosts)+where, r.held(newGate(i+1))) {
 			return
