@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// patience is how long a process is held while no other comes by any point: they may be waiting for a lock of its own.
-const patience = 100 * time.Millisecond
+// How long a process is held: as long as others come by points, since they may be slow, and not for ever, since they may try
+// again and again to get a lock of its own.
+const (
+	patience = 50 * time.Millisecond
+	longest  = 5 // times patience
+)
 
 // An order decides when processes go on.
 type order interface {
@@ -30,7 +34,8 @@ func (s *signal) send() { s.once.Do(func() { close(s.c) }) }
 func (s *signal) await(progress *atomic.Int64) {
 	timer := time.NewTicker(patience)
 	defer timer.Stop()
-	for last := progress.Load(); ; {
+	last := progress.Load()
+	for range longest {
 		select {
 		case <-s.c:
 			return
