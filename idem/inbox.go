@@ -142,8 +142,9 @@ func (in *Inbox[T]) DoTx(ctx context.Context, t T, id string, fn func(ctx contex
 		if !returned || err != nil {
 			ctx, cancel := cleanup(ctx)
 			defer cancel()
-			// If this fails the transaction is aborted or its connection gone, and can no longer commit.
-			_, _ = conn.Exec(ctx, in.sql.unmark, in.consumer, id)
+			if _, undo := conn.Exec(ctx, in.sql.unmark, in.consumer, id); undo != nil {
+				in.db.Spoil(ctx, t, undo)
+			}
 		}
 	}()
 	err = fn(ctx, t)

@@ -96,6 +96,12 @@ func TestPlantedImportsAreReported(t *testing.T) {
 		{m + "/saga", m + "/lease/redislease", "independent"},
 		{m + "/retry/retryhttp", m + "/tx", "without a database"},
 		{m + "/idem", m + "/internal/testdb", "test servers"},
+		{m + "/tx", m + "/internal/fault", "test servers"},
+		{m + "/idem", m + "/prove", "test servers"},
+		{m + "/prove", m + "/idem", "the kit"},
+		{m + "/prove", m + "/tx/sqltx", "the kit"},
+		{m + "/prove", m + "/internal/testdb", "the kit"},
+		{m + "/internal/wire", "github.com/jackc/pgx/v5", "the kit"},
 		{m + "/idem", m + "/tx/pgxtx", "knows none"},
 		{m + "/tx/pgxtx", m + "/idem", "no pattern"},
 		{m + "/idem", "github.com/google/uuid", "the standard library has to do"},
@@ -123,6 +129,7 @@ func TestPlantedImportsAreReported(t *testing.T) {
 		{ImportPath: m + "/idem/redisidem", Imports: []string{m + "/idem", "github.com/redis/go-redis/v9"}},
 		{ImportPath: m + "/retry/retryhttp", Imports: []string{m + "/retry"}, Deps: []string{"github.com/cenkalti/backoff/v4"}},
 		{ImportPath: m + "/singleflight/redisflight", Imports: []string{"github.com/redis/go-redis/v9", "golang.org/x/sync/singleflight"}},
+		{ImportPath: m + "/prove", Imports: []string{m + "/tx", m + "/internal/fault", "net/http/httptest"}, Deps: []string{m + "/internal/wire"}},
 		{ImportPath: m + "/idem/idemtest", Imports: []string{m + "/tx/sqltx", "github.com/jackc/pgx/v5"}},
 	}
 	for _, line := range deptest.Check(fine, deptest.Bans) {
