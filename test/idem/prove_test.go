@@ -57,7 +57,7 @@ func sqlShop(pool *sql.DB, dialect *tx.Dialect) shop[*sql.Tx] {
 func TestProvePgxOnTheWire(t *testing.T) {
 	proveAll(t, []string{"Do", "DoTx", "Inbox.DoBatch", "Migrate"}, func(t *testing.T) *prove.Database[shop[pgx.Tx]] {
 		url := testdb.Postgres(t)
-		prepare(t, pgxShop(pgxtx.New(openPgx(t, url)), nil))
+		prepareShop(t, pgxShop(pgxtx.New(openPool(t, url)), nil))
 		return prove.Postgres(url, func(ctx context.Context, url string) (s shop[pgx.Tx], end func(), err error) {
 			pool, err := pgxpool.New(ctx, url)
 			if err != nil {
@@ -70,9 +70,9 @@ func TestProvePgxOnTheWire(t *testing.T) {
 
 func TestProvePgxInTheDriver(t *testing.T) {
 	proveAll(t, nil, func(t *testing.T) *prove.Database[shop[pgx.Tx]] {
-		pool := openPgx(t, testdb.Postgres(t))
+		pool := openPool(t, testdb.Postgres(t))
 		db := pgxtx.New(pool)
-		prepare(t, pgxShop(db, pool))
+		prepareShop(t, pgxShop(db, pool))
 		return prove.Through(prove.Driver(db), func(db *tx.DB[pgx.Tx]) shop[pgx.Tx] { return pgxShop(db, pool) })
 	})
 }
@@ -97,11 +97,11 @@ func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) *prove.Data
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pool.Close() })
-	prepare(t, sqlShop(pool, dialect))
+	prepareShop(t, sqlShop(pool, dialect))
 	return prove.Through(prove.SQL(driver, dsn), func(pool *sql.DB) shop[*sql.Tx] { return sqlShop(pool, dialect) })
 }
 
-func openPgx(t *testing.T, url string) *pgxpool.Pool {
+func openPool(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
@@ -111,7 +111,7 @@ func openPgx(t *testing.T, url string) *pgxpool.Pool {
 	return pool
 }
 
-func prepare[T any](t *testing.T, s shop[T]) {
+func prepareShop[T any](t *testing.T, s shop[T]) {
 	t.Helper()
 	if err := idem.Migrate(t.Context(), s.db, idem.Names{}); err != nil {
 		t.Fatal(err)
