@@ -111,7 +111,7 @@ func TestEndIsBounded(t *testing.T) {
 			return nil
 		}}
 		pool, db := f.open(t, tx.PostgreSQL, 1)
-		err := db.With(tx.Options{CommitTimeout: time.Millisecond}).Do(t.Context(), c.work)
+		err := db.With(tx.Options{CommitTimeout: 300 * time.Millisecond}).Do(t.Context(), c.work)
 		if got := holdfast.OutcomeOf(err); got != c.outcome {
 			t.Errorf("%s: got %v (%v), want %v", c.call, err, got, c.outcome)
 		}
