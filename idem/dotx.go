@@ -93,7 +93,7 @@ func (k *Keys[T]) inside(ctx context.Context, c *call, t T, fn work[T]) (e entry
 		_ = conn.Batch(ctx, &tx.Stmt{SQL: tx.BackToSavepoint}, &tx.Stmt{SQL: tx.ReleaseSavepoint},
 			&tx.Stmt{SQL: k.sql.release, Args: []any{c.digest[:], c.nonce}})
 	}()
-	e, failure, err = k.perform(k.enter(ctx, c), t, fn)
+	e, failure, err = k.perform(k.enter(ctx, c), c, t, fn)
 	returned = true
 	if err != nil {
 		return entry{}, nil, err
