@@ -28,7 +28,7 @@ type cached struct {
 }
 
 // size is about what a row takes in memory.
-func (r *cached) size() int { return 512 + len(r.row.body) + len(r.row.fp) }
+func (r *cached) size() int { return 384 + len(r.row.body) + len(r.row.fp) }
 
 // asked is when a row was asked for.
 type asked struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
@@ -17,6 +18,7 @@ func eraseRules[T any]() []rule[T] {
 		{"Release", "a key is released if it failed, and never if it completed", releases[T]},
 		{"Running", "a running operation is not deleted, released or erased", leavesRunning[T]},
 		{"Joined", "in a closure of the same database a key is deleted with its commit, or not at all", deletesJoined[T]},
+		{"DeletedMeanwhile", "a call that begins after a deletion does not share an answer that was read before it", deletedMeanwhile[T]},
 		{"DeleteStorm", "an operation runs no more than once, and once more for each time that it is deleted", deleteStorm[T]},
 		{"Erase", "all of a scope is erased, and nothing of another, however it is spelled", erases[T]},
 		{"ErasePages", "a scope is erased from a table of any size", erasesPages[T]},
@@ -173,6 +175,44 @@ func deletesJoined[T any](s *suite[T]) {
 			s.Fatalf("after %v: got %+v", outcome, res)
 		}
 		s.count(runs, i+1)
+	}
+}
+
+func deletedMeanwhile[T any](s *suite[T]) {
+	for name, forget := range map[string]func(keys *idem.Keys[T]) error{
+		"deleted": func(keys *idem.Keys[T]) error { _, err := keys.Delete(s.ctx, key("deleted")); return err },
+		"erased":  func(keys *idem.Keys[T]) error { _, err := keys.Erase(s.ctx, "tenant"); return err },
+	} {
+		read, leave, runs := make(chan struct{}), make(chan struct{}), &counter{}
+		pause := func(_ context.Context, e holdfast.Event) {
+			if e.Kind == idem.EventReplayed {
+				close(read)
+				<-leave
+			}
+		}
+		keys := idem.New(s.DB, &idem.Options{Observer: holdfast.ObserverFunc(pause)})
+		do := func() (idem.Result[int], error) {
+			ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second) // of the one that would wait for the other
+			defer cancel()
+			return idem.Do(ctx, keys, key(name), work(s, name, runs, 1))
+		}
+		_, err := do()
+		s.must(err)
+		replayed := make(chan error, 1)
+		go func() {
+			_, err := do()
+			replayed <- err
+		}()
+		<-read
+		s.must(forget(keys))
+		res, err := do()
+		close(leave)
+		s.must(err)
+		if res.Replayed {
+			s.Fatalf("%s: got %+v", name, res)
+		}
+		s.must(<-replayed)
+		s.count(runs, 2)
 	}
 }
 
