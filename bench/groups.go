@@ -12,6 +12,7 @@ type group struct {
 	name     string
 	variants func(s *setup) []variant
 	bars     []bar
+	local    bool // not over the network
 }
 
 // A bar is a ratio to hold, without and with a network.
@@ -64,6 +65,12 @@ var groups = []group{
 			}
 		},
 	},
+	hot,
+	{
+		name:     "http",
+		variants: func(s *setup) []variant { return s.web.variants() },
+		local:    true,
+	},
 }
 
 // print shows a group: rates, ratios to the reference, allocations with one caller or the fewest, and the bars.
@@ -78,7 +85,7 @@ func (g group) print(variants []variant, results [][][]slice, counts []int, lag 
 		_, _ = fmt.Fprintf(out, "c=%d ops/s\tratio\t", c)
 	}
 	if lag == 0 { // the proxy that makes the delay allocates too
-		_, _ = fmt.Fprint(out, "allocs/op\t")
+		_, _ = fmt.Fprintf(out, "c=%d ns/op\tallocs/op\t", counts[0])
 	}
 	_, _ = fmt.Fprintln(out)
 	for i, v := range variants {
@@ -86,7 +93,7 @@ func (g group) print(variants []variant, results [][][]slice, counts []int, lag 
 			_, _ = fmt.Fprintf(out, "%.0f\t%.2f\t", rate(rounds, i), ratio(rounds, i, 0))
 		}
 		if lag == 0 {
-			_, _ = fmt.Fprintf(out, "%.0f\t", allocs(results[0], i))
+			_, _ = fmt.Fprintf(out, "%.0f\t%.0f\t", float64(counts[0])*1e9/rate(results[0], i), allocs(results[0], i))
 		}
 		_, _ = fmt.Fprintf(out, "  %s\n", v.name)
 	}

@@ -4,6 +4,9 @@
 //	go run ./bench -only replay -c 1       // one group, one caller
 //	go run ./bench -dsn postgres://…       // that server, else HOLDFAST_TEST_POSTGRES, else one that it starts
 //
+// The group "http" is the middleware beside fiber's, which keeps answers in the memory of one process: each is to be compared
+// with the bare handler of its own, and the first with the database between.
+//
 // Variants take turns in short slices. A ratio is the median of the ratios within a round, which holds where the rates
 // themselves drift. The bars are what the project wants to hold; the command prints how it stands and does not fail.
 package main
@@ -37,7 +40,7 @@ func bench(ctx context.Context) (err error) {
 	length := flag.Duration("slice", 120*time.Millisecond, "length of a slice")
 	rounds := flag.Int("rounds", 40, "how often each variant has its turn")
 	callers := flag.String("c", "1,8,32", "concurrent callers")
-	only := flag.String("only", "", "groups to run, of idem, replay, inbox, sql")
+	only := flag.String("only", "", "groups to run, of idem, replay, inbox, hot, sql, http")
 	delays := flag.String("delay", "0s,1ms", "added network delay of a round trip")
 	flag.Parse()
 
@@ -60,7 +63,7 @@ func bench(ctx context.Context) (err error) {
 	p := plan{slice: *length, rounds: *rounds}
 	for _, lag := range lags {
 		for _, g := range groups {
-			if *only != "" && !slices.Contains(strings.Split(*only, ","), g.name) {
+			if *only != "" && !slices.Contains(strings.Split(*only, ","), g.name) || g.local && lag > 0 {
 				continue
 			}
 			if err := p.group(ctx, *dsn, g, lag, counts); err != nil {

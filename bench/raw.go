@@ -65,7 +65,8 @@ func (s *setup) threeTrips(ctx context.Context, _ int, seq int64) error {
 		return err
 	}
 	if tag.RowsAffected() != 1 {
-		return errTaken
+		_, err := conn.Exec(ctx, "rollback")
+		return errors.Join(errTaken, err)
 	}
 	r := receiptFor(key)
 	if _, err := conn.Exec(ctx, effectSQL, r.Account, r.Amount); err != nil {

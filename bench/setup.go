@@ -25,9 +25,11 @@ type setup struct {
 	std       *sql.DB
 	db        *tx.DB[pgx.Tx]
 	keys      *idem.Keys[pgx.Tx]
+	hotKeys   []*idem.Keys[pgx.Tx]
 	inbox     *idem.Inbox[pgx.Tx]
 	stdKeys   *idem.Keys[*sql.Tx]
 	elsewhere []elsewhere
+	web       *web
 	drop      func() error
 }
 
@@ -69,12 +71,18 @@ func open(ctx context.Context, url string, delay time.Duration, callers int) (s 
 	if _, err := s.pool.Exec(ctx, rawSchema); err != nil {
 		return nil, err
 	}
+	if s.web, err = openWeb(ctx); err != nil {
+		return nil, err
+	}
 	return s, s.fill(ctx)
 }
 
 func (s *setup) fill(ctx context.Context) error {
 	s.db = pgxtx.New(s.pool)
 	s.keys, s.inbox = idem.New(s.db, nil), idem.NewInbox(s.db, "bench", nil)
+	for range burst {
+		s.hotKeys = append(s.hotKeys, idem.New(s.db, &idem.Options{Wait: time.Minute}))
+	}
 	if err := idem.Migrate(ctx, s.db, idem.Names{}); err != nil {
 		return err
 	}
@@ -113,6 +121,9 @@ func (s *setup) close() error {
 	}
 	if s.proxy != nil {
 		_ = s.proxy.Close()
+	}
+	if s.web != nil {
+		_ = s.web.close()
 	}
 	return s.drop()
 }

@@ -29,6 +29,11 @@ func (r *row) dest() []any {
 	return []any{&r.state, &r.fp, &r.nonce, &r.codec, &r.status, &r.body, &r.expired}
 }
 
+// over reports whether the answer may no longer be given.
+func (r *row) over() bool {
+	return r.state == stateTombstone || r.state > stateRunning && r.expired
+}
+
 // A verdict is what a claim came to.
 type verdict int
 
@@ -131,11 +136,16 @@ func (k *Keys[T]) judge(c *call) (verdict, error) {
 		return busy, nil
 	case c.row.state == 0 || own:
 		return claimed, nil
+	case k.o.AllowReuse && c.row.over():
+		if !c.locked && !c.late {
+			return busy, nil
+		}
+		return claimed, nil
 	case !c.key.Fingerprint.matches(c.row.fp):
 		return refused, &MismatchError{Scope: c.key.Scope, Name: c.key.Name}
 	case c.row.state == stateRunning:
 		return busy, nil
-	case c.row.expired:
+	case c.row.over():
 		return refused, ErrKeyExpired
 	}
 	return answered, nil
@@ -147,14 +157,17 @@ func (k *Keys[T]) complete(c *call, e entry) *tx.Stmt {
 		c.digest[:], c.key.Scope, c.key.Name, e.state, c.key.Fingerprint.bytes(), c.nonce, e.codec, e.status, e.stored,
 		k.o.TTL.Microseconds(),
 	}
-	query := k.sql.complete
 	if k.sql.lock != "" {
 		args = append(args, c.table)
 	}
-	if c.current {
-		query = k.sql.insert
+	if c.current && c.row.state == 0 {
+		return &tx.Stmt{SQL: k.sql.insert, Args: args, MustAffect: errOvertaken}
 	}
-	return &tx.Stmt{SQL: query, Args: args, MustAffect: errOvertaken}
+	var expired any
+	if c.row.over() {
+		expired = c.row.nonce
+	}
+	return &tx.Stmt{SQL: k.sql.complete, Args: append(args, expired), MustAffect: errOvertaken}
 }
 
 // lookup reads the row of c outside a transaction.

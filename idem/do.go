@@ -32,7 +32,7 @@ func Do[T, R any](ctx context.Context, keys *Keys[T], key Key, fn func(ctx conte
 	}
 	var value R
 	e, replayed, err := keys.do(ctx, key, encoding(fn, &value))
-	return result(e, value, replayed, err)
+	return result(keys, e, value, replayed, err)
 }
 
 // work is the closure of the caller, with its result encoded.
@@ -51,9 +51,9 @@ func encoding[T, R any](fn func(ctx context.Context, t T) (R, error), value *R) 
 }
 
 // result makes the answer of an entry. The value is that of the closure if it ran.
-func result[R any](e entry, value R, replayed bool, err error) (Result[R], error) {
+func result[T, R any](keys *Keys[T], e entry, value R, replayed bool, err error) (Result[R], error) {
 	if err != nil {
-		return Result[R]{}, err
+		return Result[R]{}, keys.kept(e, err)
 	}
 	r := Result[R]{Value: value, Body: e.body, Replayed: replayed}
 	if !replayed {
@@ -64,7 +64,7 @@ func result[R any](e entry, value R, replayed bool, err error) (Result[R], error
 		if err != nil {
 			return Result[R]{}, err
 		}
-		return Result[R]{Replayed: true}, failure
+		return Result[R]{Replayed: true}, keys.kept(e, failure)
 	}
 	r.Value, err = decode[R](e.codec, e.body)
 	return r, err

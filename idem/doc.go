@@ -10,7 +10,7 @@
 //	})
 //
 // [Do] begins the transaction and [DoTx] joins one of the caller's. [Inbox] is the same for messages, which have no answer:
-// a consumer handles each once.
+// a consumer handles each once. Package idemhttp does it for HTTP handlers.
 //
 // # Guarantees
 //
@@ -18,9 +18,11 @@
 //     retries, concurrency and crashes at any point. If the process dies, all of it is there or nothing is.
 //   - A repetition gets the stored answer, byte for byte, and writes nothing.
 //   - A duplicate at the same moment never runs the closure. It is refused at once with [ErrInFlight], or waits for the
-//     answer up to [Options].Wait without a connection. On SQLite it waits for the writer, up to the busy timeout.
+//     answer up to [Options].Wait without a connection. Calls of one [Keys] do not even reach the database: a hot key costs
+//     it one call, and other keys nothing. On SQLite a duplicate of another process waits for the writer, up to the busy
+//     timeout.
 //   - A key that comes with another request is refused with [ErrMismatch], wherever the first fingerprint is visible:
-//     not while the first call is still running, since its row is not committed.
+//     while the first call is still running, only in its own process, since its row is not committed.
 //   - A business failure that is final is an answer too: see [Failure]. A declined card (402) is replayed, a 503 is not.
 //   - In a transaction of the caller's nothing is committed, rolled back or retried, and a refusal leaves it usable.
 //   - No scope reads another's answers: keys are digests of scope, name and value, each with its length. An answer that
@@ -41,8 +43,8 @@
 //   - Two executions in spite of the lock, say of versions that hash differently: the second to commit is rolled back by
 //     the primary key, and replays the first.
 //   - The clock of the application does not matter: expiry is decided by the server's.
-//   - A key that is reused after its TTL is refused with [ErrKeyExpired] until [Keys.Sweep] has removed its row, and is a
-//     new operation after that.
+//   - A key that is reused after its TTL is refused with [ErrKeyExpired] as long as its tombstone stands, and is a new
+//     operation once [Keys.Sweep] has removed that, or at once with [Options].AllowReuse.
 //
 // # Storage
 //
@@ -64,7 +66,8 @@
 // # States
 //
 // PENDING does not occur, since a claim is not visible before its commit. PROCESSING is a lock, or state 1 at the higher
-// isolation levels; COMPLETED is state 2; FAILED is state 3, a final failure that is replayed.
+// isolation levels; COMPLETED is state 2; FAILED is state 3, a final failure that is replayed. State 4 is a
+// tombstone: the key was used, and its answer is gone.
 //
 // # Settings
 //

@@ -25,7 +25,7 @@ func DoTx[T, R any](ctx context.Context, keys *Keys[T], t T, key Key, fn func(ct
 	}
 	var value R
 	e, replayed, err := keys.doTx(ctx, t, key, encoding(fn, &value))
-	return result(e, value, replayed, err)
+	return result(keys, e, value, replayed, err)
 }
 
 func (k *Keys[T]) doTx(ctx context.Context, t T, key Key, fn work[T]) (e entry, replayed bool, err error) {
@@ -89,9 +89,11 @@ func (k *Keys[T]) inside(ctx context.Context, c *call, t T, fn work[T]) (e entry
 		k.db.Doom(ctx, t, err)
 		ctx, cancel := cleanup(ctx)
 		defer cancel()
-		// If this fails the transaction is aborted or its connection gone, and can no longer commit.
-		_ = conn.Batch(ctx, &tx.Stmt{SQL: tx.BackToSavepoint}, &tx.Stmt{SQL: tx.ReleaseSavepoint},
+		undo := conn.Batch(ctx, &tx.Stmt{SQL: tx.BackToSavepoint}, &tx.Stmt{SQL: tx.ReleaseSavepoint},
 			&tx.Stmt{SQL: k.sql.release, Args: []any{c.digest[:], c.nonce}})
+		if undo != nil {
+			k.db.Spoil(ctx, t, undo)
+		}
 	}()
 	e, failure, err = k.perform(k.enter(ctx, c), c, t, fn)
 	returned = true

@@ -50,8 +50,8 @@ func (f *Failure) Unwrap() error { return f.cause }
 // Is matches ErrFailed.
 func (f *Failure) Is(target error) bool { return target == ErrFailed }
 
-// Outcome returns NotApplied: the writes of a failed operation are undone, unless Options.KeepFailedWrites says
-// otherwise.
+// Outcome returns NotApplied: the writes of a failed operation are undone. Where Options.KeepFailedWrites says otherwise,
+// the error that Do returns wraps the failure and is Applied.
 func (f *Failure) Outcome() holdfast.Outcome { return holdfast.NotApplied }
 
 // Stored reports whether the failure is an answer to keep: one without a status, or with a status below 500 that another
@@ -100,4 +100,19 @@ func decodeFailure(status int, text []byte) (*Failure, error) {
 		return nil, fmt.Errorf("%w: stored failure: %w", ErrResult, err)
 	}
 	return &Failure{Status: status, Message: string(s.Message), Body: s.Body}, nil
+}
+
+// A keptFailure is one whose writes were committed.
+type keptFailure struct{ error }
+
+func (k keptFailure) Unwrap() error { return k.error }
+
+func (keptFailure) Outcome() holdfast.Outcome { return holdfast.Applied }
+
+// kept returns err, marked if it is a failure that is stored beside its writes.
+func (k *Keys[T]) kept(e entry, err error) error {
+	if e.state == stateFailed && k.o.KeepFailedWrites {
+		return keptFailure{err}
+	}
+	return err
 }

@@ -96,7 +96,7 @@ func (in *Inbox[T]) Do(ctx context.Context, id string, fn func(ctx context.Conte
 				in.observe(ctx, EventReceived, id, 1, nil)
 				return tx.NoDiscard(fn(ctx, t))
 			},
-			Resolve: func(ctx context.Context) (holdfast.Outcome, error) { return in.resolve(ctx, id) },
+			Resolve: func(ctx context.Context) (holdfast.Outcome, error) { return in.resolve(ctx, id, m.by) },
 		})
 		switch {
 		case commitUnknown(err):
@@ -145,8 +145,9 @@ func (in *Inbox[T]) DoTx(ctx context.Context, t T, id string, fn func(ctx contex
 		if !returned || err != nil {
 			ctx, cancel := cleanup(ctx)
 			defer cancel()
-			// If this fails the transaction is aborted or its connection gone, and can no longer commit.
-			_, _ = conn.Exec(ctx, in.sql.unmark, in.consumer, id)
+			if _, undo := conn.Exec(ctx, in.sql.unmark, in.consumer, id); undo != nil {
+				in.db.Spoil(ctx, t, undo)
+			}
 		}
 	}()
 	err = fn(ctx, t)
@@ -177,8 +178,9 @@ func (in *Inbox[T]) pause(ctx context.Context, id string, started time.Time, try
 	return err
 }
 
-// resolve finds out what became of a commit whose reply was lost, as [Keys.resolve] does.
-func (in *Inbox[T]) resolve(ctx context.Context, id string) (holdfast.Outcome, error) {
+// resolve finds out what became of a commit whose reply was lost, as [Keys.resolve] does. A mark proves it only if it is
+// that of the lost transaction: another delivery may have handled the message since.
+func (in *Inbox[T]) resolve(ctx context.Context, id string, lost int64) (holdfast.Outcome, error) {
 	db := in.db.With(tx.Options{Isolation: tx.ReadCommitted})
 	for try := 1; ; try++ {
 		m := in.mark(id)
@@ -192,8 +194,10 @@ func (in *Inbox[T]) resolve(ctx context.Context, id string) (holdfast.Outcome, e
 			return holdfast.Unknown, err
 		case m.fresh:
 			return holdfast.NotApplied, nil
-		case m.free:
+		case m.free && m.by == lost:
 			return holdfast.Applied, nil
+		case m.free && m.by != 0:
+			return holdfast.NotApplied, nil
 		}
 		if err := sleep(ctx, jitter.Full(5*time.Millisecond, 100*time.Millisecond, try)); err != nil {
 			return holdfast.Unknown, err
@@ -206,7 +210,10 @@ func (in *Inbox[T]) Sweep(ctx context.Context) (int64, error) {
 	if in.err != nil {
 		return 0, in.err
 	}
-	return sweep(ctx, in.db.Conn(), in.sql.sweep, in.o.Observer, in.o.Table)
+	return sweep(ctx, in.o.Observer, in.o.Table, func(ctx context.Context) (done, removed int64, err error) {
+		n, err := in.db.Conn().Exec(ctx, in.sql.sweep, sweepBatch)
+		return n, n, err
+	})
 }
 
 // SweepEvery calls [Inbox.Sweep] at each interval. See [Keys.SweepEvery].

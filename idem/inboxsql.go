@@ -16,9 +16,10 @@ const markPostgres = `with lock as materialized (
 ), mark as (
 	insert into {table} (consumer, message_id, expires_at)
 	select $2::text, $3::text, clock_timestamp() + $4::bigint * interval '1 microsecond' from lock where free
-	on conflict do nothing returning 1
+	on conflict do nothing returning txid_current() % 4294967296 as by
 )
-select coalesce((select free from lock), true), exists (select from mark)`
+select coalesce((select free from lock), true), exists (select from mark), coalesce((select by from mark),
+	(select xmin::text::bigint from {table} where consumer = $2::text and message_id = $3::text), 0)`
 
 // manyPostgres sorts, so that two batches with common messages do not deadlock.
 const manyPostgres = `with mark as (
@@ -56,14 +57,15 @@ func newInboxSQL(d *tx.Dialect, schema, table string) inboxSQL {
 type mark struct {
 	stmt   *tx.Stmt
 	sqlite bool
-	free   bool // nobody else is handling it, or it is known
-	fresh  bool // it is new, and marked now
+	free   bool  // nobody else is handling it, or it is known
+	fresh  bool  // it is new, and marked now
+	by     int64 // the transaction that marked it, on PostgreSQL; 0 if it is not visible yet
 }
 
 // lead returns the statement that marks it. On SQLite the count of rows is the answer, and no other handler is at work,
 // since the transaction is the writer.
 func (m *mark) lead() []*tx.Stmt {
-	m.free, m.fresh = false, false
+	m.free, m.fresh, m.by = false, false, 0
 	return []*tx.Stmt{m.stmt}
 }
 
@@ -82,6 +84,6 @@ func (in *Inbox[T]) mark(id string) *mark {
 		return m
 	}
 	number := Key{Scope: in.consumer, Name: "inbox", Value: id}.digest().lock()
-	m.stmt = &tx.Stmt{SQL: in.sql.mark, Args: []any{number, in.consumer, id, ttl}, Dest: []any{&m.free, &m.fresh}}
+	m.stmt = &tx.Stmt{SQL: in.sql.mark, Args: []any{number, in.consumer, id, ttl}, Dest: []any{&m.free, &m.fresh, &m.by}}
 	return m
 }

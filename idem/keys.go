@@ -15,6 +15,9 @@ import (
 
 // Options set up [Keys]. The zero value is ready to use.
 type Options struct {
+	// AllowReuse lets a key whose answer has expired be used for a new operation, whatever its fingerprint. Default: such a
+	// key is refused with [ErrKeyExpired], since the caller may mean the old operation.
+	AllowReuse bool
 	// CacheBytes is about how much memory this process may spend on answers that it has given. A repetition by [Do] with the
 	// same fingerprint then costs no round trip. It may get an answer for up to CacheFor after it has expired, or another
 	// process has deleted or erased it. What Codecs have sealed stays sealed in memory. Default: 0, which keeps none.
@@ -37,13 +40,15 @@ type Options struct {
 	Schema string
 	// Table is the table's name, of 40 bytes at most. Default: "idem_key".
 	Table string
-	// TTL is how long an answer is kept. A key that is reused after that, while its row is still there, is refused with
-	// [ErrKeyExpired]; once [Keys.Sweep] has removed the row, it is a new key. Make it longer than the longest path on
-	// which a retry can come. Default: 24 hours.
+	// Tombstone is for how long after its answer has expired a key is remembered, without the answer: a late retry is then
+	// refused with [ErrKeyExpired], where it would do the work again. Once [Keys.Sweep] has removed the key, it is new. Default: as long as TTL.
+	// Negative: the key goes with its answer.
+	Tombstone time.Duration
+	// TTL is how long an answer is kept. Make it longer than the longest path on which a retry can come. Default: 24 hours.
 	TTL time.Duration
 	// Wait is how long a duplicate waits for the answer of the one that is running before it gets [ErrInFlight]. A
-	// duplicate of [Do] holds no connection while it waits. On SQLite, which has one writer, it waits for that writer
-	// instead, as long as the busy timeout allows. Default: 0, which refuses at once.
+	// duplicate of [Do] holds no connection while it waits. On SQLite, which has one writer, one in another process waits for
+	// that writer instead, as long as the busy timeout allows. Default: 0, which refuses at once.
 	Wait time.Duration
 }
 
@@ -78,6 +83,7 @@ func New[T any](db *tx.DB[T], o *Options) *Keys[T] {
 	}
 	k.o.Table = cmp.Or(k.o.Table, DefaultTable)
 	k.o.TTL = cmp.Or(k.o.TTL, 24*time.Hour)
+	k.o.Tombstone = cmp.Or(k.o.Tombstone, k.o.TTL)
 	k.o.MaxBody = cmp.Or(k.o.MaxBody, 1<<20)
 	k.table = tx.Table{Schema: k.o.Schema, Name: k.o.Table, Columns: keyColumns}
 	k.err = checkOptions(db.Dialect(), k.o.Schema, k.o.Table, k.o.TTL, k.o.Wait)
@@ -108,6 +114,9 @@ func checkOptions(d *tx.Dialect, schema, table string, ttl, wait time.Duration) 
 	}
 	return nil
 }
+
+// DB returns the database that the keys are in: for what is done in its transactions without a key.
+func (k *Keys[T]) DB() *tx.DB[T] { return k.db }
 
 // Check reports, for the start of a service, whether the options are sound, the database can be written to, and the table
 // is migrated. See [tx.CheckTables] for the errors.

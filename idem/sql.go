@@ -12,6 +12,7 @@ const (
 	stateRunning   = 1
 	stateCompleted = 2
 	stateFailed    = 3
+	stateTombstone = 4 // used, and the answer is gone
 )
 
 var keyColumns = []string{
@@ -35,12 +36,14 @@ type keySQL struct {
 	// insert stores the answer where there is no running row. It fails if another execution has stored one, by the primary
 	// key, and if the table is not that of the claim, since the closure changed the search path, by a division by zero.
 	insert string
-	// complete stores the answer in the running row, or without one. Where insert fails it affects no row.
+	// complete stores the answer in the running row, in the place of an expired one, or without either. Where insert fails
+	// it affects no row.
 	complete string
 	// release removes the running row of a claim whose work failed.
 	release string
-	// sweep removes a batch of expired rows. A running row is left alone if it has a lease; without one, nobody is at it.
-	sweep string
+	// sweep takes a batch of expired rows: it makes tombstones of answers, and removes the rest. A running row is left alone
+	// if it has a lease; without one, nobody is at it. Where that takes two statements, bury is the one for tombstones.
+	sweep, bury string
 }
 
 // lockPostgres never waits and never fails, so it leaves a transaction of the caller's usable.
@@ -51,7 +54,7 @@ const claimPostgres = `with lock as (
 ), claim as (
 	insert into {table} (k, scope, name, state, fp, nonce, expires_at)
 	select $2::bytea, $3::text, $4::text, 1, $5::bytea, $6::bigint, clock_timestamp() + $7::bigint * interval '1 microsecond'
-	from lock
+	from lock where not exists (select from {table} where k = $2::bytea)
 	on conflict (k) do nothing
 )
 select exists (select from lock), coalesce(t.state, 0), t.fp, coalesce(t.nonce, 0), coalesce(t.codec, 0),
@@ -68,16 +71,26 @@ const completePostgres = `insert into {table} as t (k, scope, name, state, fp, n
 select $1::bytea, $2::text, $3::text, $4::smallint, $5::bytea, $6::bigint, $7::smallint, $8::integer, $9::bytea,
 	clock_timestamp() + $10::bigint * interval '1 microsecond'
 where {oid} = $11::bigint
-on conflict (k) do update set state = excluded.state, codec = excluded.codec, status = excluded.status,
-	body = excluded.body, expires_at = excluded.expires_at
+on conflict (k) do update set state = excluded.state, fp = excluded.fp, nonce = excluded.nonce, codec = excluded.codec,
+	status = excluded.status, body = excluded.body, created_at = excluded.created_at, expires_at = excluded.expires_at
 where t.state = 1 and t.nonce = excluded.nonce
+	or t.nonce = $12::bigint and (t.state = 4 or t.state in (2, 3) and t.expires_at <= clock_timestamp())
 returning 1`
 
 const releaseSQL = `delete from {table} where k = $1 and state = 1 and nonce = $2`
 
-const sweepPostgres = `delete from {table} where k in (
-	select k from {table} where expires_at <= clock_timestamp() and (state in (2, 3) or lease_until is null)
-	order by expires_at limit $1::bigint for update skip locked)`
+// sweepPostgres passes over rows that another sweeper has. $2 is how long a tombstone stands, in microseconds.
+const sweepPostgres = `with due as materialized (
+	select k, state in (1, 4) or expires_at + $2::bigint * interval '1 microsecond' <= clock_timestamp() as over from {table}
+	where expires_at <= clock_timestamp() and (state <> 1 or lease_until is null)
+	order by expires_at limit $1::bigint for update skip locked
+), buried as (
+	update {table} t set state = 4, codec = 0, status = 0, body = null, expires_at = t.expires_at + $2::bigint * interval '1 microsecond'
+	from due where t.k = due.k and not due.over
+), gone as (
+	delete from {table} t using due where t.k = due.k and due.over
+)
+select count(*), count(*) filter (where over) from due`
 
 // nowSQLite is the server's clock in milliseconds, as the migrations store times.
 const nowSQLite = `cast((julianday('now') - 2440587.5) * 86400000 as integer)`
@@ -90,20 +103,27 @@ const lookupSQLite = `select state, fp, nonce, codec, status, body, expires_at <
 
 const completeSQLite = `insert into {table} as t (k, scope, name, state, fp, nonce, codec, status, body, expires_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, ` + nowSQLite + ` + $10 / 1000)
-on conflict (k) do update set state = excluded.state, codec = excluded.codec, status = excluded.status,
-	body = excluded.body, expires_at = excluded.expires_at
+on conflict (k) do update set state = excluded.state, fp = excluded.fp, nonce = excluded.nonce, codec = excluded.codec,
+	status = excluded.status, body = excluded.body, created_at = excluded.created_at, expires_at = excluded.expires_at
 where t.state = 1 and t.nonce = excluded.nonce
+	or t.nonce = $11 and (t.state = 4 or t.state in (2, 3) and t.expires_at <= ` + nowSQLite + `)
 returning 1`
 
 const sweepSQLite = `delete from {table} where k in (
-	select k from {table} where expires_at <= ` + nowSQLite + ` and (state in (2, 3) or lease_until is null) order by expires_at limit $1)`
+	select k from (
+		select k, state, expires_at from {table}
+		where expires_at <= ` + nowSQLite + ` and (state <> 1 or lease_until is null) order by expires_at limit $1
+	) where state in (1, 4) or expires_at + $2 / 1000 <= ` + nowSQLite + `)`
+
+const burySQLite = `update {table} set state = 4, codec = 0, status = 0, body = null, expires_at = expires_at + $2 / 1000
+where k in (select k from {table} where expires_at <= ` + nowSQLite + ` and state in (2, 3) order by expires_at limit $1)`
 
 func newKeySQL(d *tx.Dialect, schema, table string) keySQL {
 	in := inTable(d, schema, table)
 	if d == tx.SQLite {
 		return keySQL{
 			claim: in(claimSQLite), lookup: in(lookupSQLite), complete: in(completeSQLite),
-			release: in(releaseSQL), sweep: in(sweepSQLite),
+			release: in(releaseSQL), sweep: in(sweepSQLite), bury: in(burySQLite),
 		}
 	}
 	return keySQL{

@@ -6,19 +6,33 @@ import (
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/tx"
 )
 
 // sweepBatch is how many rows one statement of a sweep removes, so that none takes long or holds many locks.
 const sweepBatch = 1000
 
-// Sweep removes expired keys, in batches that are each committed at once, until none is left or ctx ends, and returns how
-// many. A key that is running is never removed. Sweepers of several processes do not wait for each other.
+// Sweep removes the answers that have expired, and after Options.Tombstone their keys, in batches that are each committed
+// at once, until none is left or ctx ends. It returns how many keys it removed. A key that is running is never removed.
+// Sweepers of several processes do not wait for each other, and no call waits for a sweeper.
 func (k *Keys[T]) Sweep(ctx context.Context) (int64, error) {
 	if k.err != nil {
 		return 0, k.err
 	}
-	return sweep(ctx, k.db.Conn(), k.sql.sweep, k.o.Observer, k.o.Table)
+	return sweep(ctx, k.o.Observer, k.o.Table, k.sweepBatch)
+}
+
+// sweepBatch sweeps one batch. done is how many rows it dealt with.
+func (k *Keys[T]) sweepBatch(ctx context.Context) (done, removed int64, err error) {
+	conn, stands := k.db.Conn(), max(k.o.Tombstone, 0).Microseconds()
+	if k.sql.bury == "" {
+		err = conn.QueryRow(ctx, k.sql.sweep, sweepBatch, stands).Scan(&done, &removed)
+		return done, removed, err
+	}
+	if removed, err = conn.Exec(ctx, k.sql.sweep, sweepBatch, stands); err != nil {
+		return 0, 0, err
+	}
+	buried, err := conn.Exec(ctx, k.sql.bury, sweepBatch, stands)
+	return removed + buried, removed, err
 }
 
 // SweepEvery calls [Keys.Sweep] at once and then at each interval until ctx ends, and returns the cause of that. An error
@@ -27,17 +41,14 @@ func (k *Keys[T]) SweepEvery(ctx context.Context, interval time.Duration) error 
 	return every(ctx, interval, k.Sweep)
 }
 
-func sweep(ctx context.Context, conn tx.Conn, query string, o holdfast.Observer, table string) (total int64, err error) {
+func sweep(
+	ctx context.Context, o holdfast.Observer, table string, batch func(context.Context) (done, removed int64, err error),
+) (total int64, err error) {
 	started := time.Now()
-	for {
-		var n int64
-		if n, err = conn.Exec(ctx, query, sweepBatch); err != nil {
-			break
-		}
-		total += n
-		if n < sweepBatch {
-			break
-		}
+	for done := int64(sweepBatch); done >= sweepBatch && err == nil; {
+		var removed int64
+		done, removed, err = batch(ctx)
+		total += removed
 	}
 	if total > 0 || err != nil {
 		holdfast.Observe(ctx, o, holdfast.Event{Kind: EventSwept, Name: table, Count: total, Elapsed: time.Since(started), Err: err})

@@ -52,6 +52,12 @@ func (db *DB[T]) Observed(o holdfast.Observer) *DB[T] {
 	return &DB[T]{driver: db.driver, o: db.o, obs: o}
 }
 
+// Wrapped returns a DB over a driver that wrap makes of this one's: one that measures, logs, or breaks things on purpose.
+// The wrapper must keep what the [Driver] promises, and pass on its Pool.
+func (db *DB[T]) Wrapped(wrap func(Driver[T]) Driver[T]) *DB[T] {
+	return &DB[T]{driver: wrap(db.driver), o: db.o, obs: db.obs}
+}
+
 // Tx adapts a native transaction to what patterns use. The transaction may be one that [DB.Do] handed out or one that
 // the caller began.
 func (db *DB[T]) Tx(t T) Tx { return db.driver.Wrap(t) }

@@ -46,6 +46,12 @@ func (db *DB[T]) attempt(ctx context.Context, number int, p Plan[T]) error {
 	if p.Lead != nil {
 		lead = p.Lead()
 	}
+	looks := []look{p.Resolve}
+	if db.o.ResolveCommit && !db.o.ReadOnly && db.Dialect() == PostgreSQL {
+		x := &xact{}
+		lead = append(lead, x.lead())
+		looks = append(looks, func(ctx context.Context) (holdfast.Outcome, error) { return db.status(ctx, x) })
+	}
 	t, err := db.driver.Begin(ctx, db.o, lead)
 	if err != nil {
 		aborted := db.abort(err, number)
@@ -64,9 +70,10 @@ func (db *DB[T]) attempt(ctx context.Context, number int, p Plan[T]) error {
 	case err != nil:
 		return db.abort(err, number)
 	}
-	if err := db.commit(ctx, s, t, p.Resolve); err != nil {
+	if err := db.commit(ctx, s, t, looks); err != nil {
 		return err
 	}
+	db.o.RetryBudget.earn()
 	for _, hook := range s.hooks {
 		hook(ctx)
 	}
@@ -108,7 +115,7 @@ func (db *DB[T]) rollback(ctx context.Context, t T) error {
 }
 
 // commit ends the transaction with what was deferred. A nil return proves that it took effect.
-func (db *DB[T]) commit(ctx context.Context, s *scope, t T, resolve func(context.Context) (holdfast.Outcome, error)) error {
+func (db *DB[T]) commit(ctx context.Context, s *scope, t T, looks []look) error {
 	cctx, cancel := db.detach(ctx)
 	err := db.driver.Commit(cctx, t, s.deferred)
 	cancel()
@@ -117,7 +124,7 @@ func (db *DB[T]) commit(ctx context.Context, s *scope, t T, resolve func(context
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrCommitUnknown):
-		return db.resolve(ctx, s.attempt, err, resolve)
+		return db.resolve(ctx, s.attempt, err, looks)
 	case errors.As(err, &stated):
 		return err
 	case errors.Is(err, ErrEnded):
@@ -126,30 +133,40 @@ func (db *DB[T]) commit(ctx context.Context, s *scope, t T, resolve func(context
 	return db.abort(err, s.attempt)
 }
 
-// resolve looks for what a commit without a reply left behind.
-func (db *DB[T]) resolve(ctx context.Context, attempt int, unknown error, look func(context.Context) (holdfast.Outcome, error)) error {
+// A look finds out what became of a commit, as [Plan.Resolve] does.
+type look func(context.Context) (holdfast.Outcome, error)
+
+// resolve looks for what a commit without a reply left behind, in each way until one knows.
+func (db *DB[T]) resolve(ctx context.Context, attempt int, unknown error, looks []look) error {
 	holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventCommitUnknown, Attempt: attempt, Err: unknown})
 	var commitErr *CommitUnknownError
 	if !errors.As(unknown, &commitErr) {
 		commitErr = &CommitUnknownError{Err: unknown}
 	}
-	if look == nil {
-		return commitErr
+	var failed error
+	for _, look := range looks {
+		if look == nil {
+			continue
+		}
+		outcome, err := db.look(ctx, look)
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, err)
+		case outcome == holdfast.Applied:
+			holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventCommitResolved, Attempt: attempt})
+			return nil
+		case outcome == holdfast.NotApplied:
+			holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventCommitResolved, Attempt: attempt, Err: unknown})
+			return &AbortError{Err: commitErr.Err, Class: Retryable, Attempts: attempt}
+		}
 	}
+	return &CommitUnknownError{Err: commitErr.Err, Resolve: failed}
+}
+
+func (db *DB[T]) look(ctx context.Context, look look) (holdfast.Outcome, error) {
 	ctx, cancel := db.detach(ctx)
 	defer cancel()
-	outcome, err := look(ctx)
-	switch {
-	case err != nil:
-		return &CommitUnknownError{Err: commitErr.Err, Resolve: err}
-	case outcome == holdfast.Applied:
-		holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventCommitResolved, Attempt: attempt})
-		return nil
-	case outcome == holdfast.NotApplied:
-		holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventCommitResolved, Attempt: attempt, Err: unknown})
-		return &AbortError{Err: commitErr.Err, Class: Retryable, Attempts: attempt}
-	}
-	return commitErr
+	return look(ctx)
 }
 
 func (db *DB[T]) detach(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -180,6 +197,10 @@ func (db *DB[T]) pause(ctx context.Context, attempt int, err error) error {
 	}
 	if attempt >= db.o.attempts() {
 		aborted.Stop = ErrAttempts
+		return aborted
+	}
+	if !db.o.RetryBudget.take() {
+		aborted.Stop = ErrBudget
 		return aborted
 	}
 	holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventRetried, Attempt: attempt, Err: aborted.Err})

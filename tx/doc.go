@@ -16,7 +16,8 @@
 //   - Do commits when the closure returns nil and rolls back otherwise, also after a panic or runtime.Goexit. Commit and
 //     rollback run on a context of their own, so a cancelled caller leaks nothing.
 //   - After a serialization failure or a deadlock the whole closure runs again in a fresh transaction, with full jitter
-//     and a cap; nested calls take a savepoint and never run again by themselves.
+//     and a cap, and within a [Budget] over all callers if one is set; nested calls take a savepoint and never run again
+//     by themselves.
 //   - A nil error means that the commit is proved. A statement error that the closure dropped is [ErrTxAborted] where the
 //     engine ended the transaction.
 //   - An [AbortError] proves that nothing was applied; a [CommitUnknownError] says that nobody knows.
@@ -40,12 +41,29 @@
 //	*CommitUnknownError    COMMIT was sent, its reply never came               Unknown      never, unless resolved
 //	*EndedError            it was over before Do could end it                  Unknown      never
 //
+// # Lost replies
+//
+// When the reply to COMMIT is lost, Do looks for the outcome in this order, each time no longer than the commit timeout:
+//
+//  1. [Plan].Resolve, if [DB.Run] was given one, looks for what the transaction wrote. That is the surest proof, and
+//     holds over a restart. Package idem does so with its row; package pgxtx has an example with a
+//     marker of your own.
+//  2. [Options].ResolveCommit asks PostgreSQL for the status of the transaction. One that is still in progress is asked
+//     for again, for its commit may be under way. A standby, a server that restarted since, one that took over, and a
+//     transaction too old to be known prove nothing: after a crash the same number can belong to another transaction.
+//     Every process in between (a pooler, a load balancer) must lead to the primary.
+//  3. Else the outcome stays unknown.
+//
+// If it was applied, Do goes on as if the reply had come, and hooks run. If not, the closure runs again. On SQLite a
+// commit is a call in the process, and there is no reply to lose.
+//
 // # Round trips
 //
 //	                                         pgxtx             sqltx
 //	n statements in Do                       n + 2             n + 2
 //	statements that lead (with BEGIN)        + 0               + 1 each
 //	statements deferred (to the COMMIT)      + 0               + 1 each
+//	Options.ResolveCommit                    + 0               + 1
 //	a batch                                  1                 1 each
 //	a savepoint that succeeds                + 2               + 2
 //
@@ -66,8 +84,7 @@
 // # Failure modes
 //
 // The closure can run more than once: what must not be repeated belongs into the transaction, or into [AfterCommit]. A
-// commit whose reply is lost is resolved where the transaction left a trace, as package idem does, and is otherwise
-// reported as it is.
+// commit whose reply is lost is looked up as said above, and is otherwise reported as it is.
 //
 // # Errors
 //
@@ -77,8 +94,9 @@
 //
 // # Settings
 //
-// [Options] hold isolation, read-only, attempts and the commit timeout; [DB.With] returns a DB with others on the same
-// pool.
+// [Options] hold isolation, read-only, attempts, the retry budget, the commit timeout and whether the server is asked for
+// a commit's outcome; [DB.With] returns a DB with others on the same pool. A context with a deadline bounds the time that
+// runs take together.
 //
 // # When not to use it
 //

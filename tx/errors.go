@@ -24,6 +24,8 @@ var (
 	ErrCommitUnknown = errors.New("tx: the outcome of the commit is unknown")
 	// ErrAttempts: the closure was run as often as Options.Attempts allows.
 	ErrAttempts = errors.New("tx: no attempts left")
+	// ErrBudget: Options.RetryBudget is used up. Too many transactions were in conflict.
+	ErrBudget = errors.New("tx: the retry budget is used up")
 	// ErrNotSent: the server could not be reached, and nothing was sent to it.
 	ErrNotSent = errors.New("tx: the database could not be reached: check its address and that it is up")
 	// ErrReadOnly: the server or the transaction is read-only, as a replica is and a primary that failed over.
@@ -45,7 +47,8 @@ type AbortError struct {
 	Class Class
 	// Attempts is how often the transaction was tried.
 	Attempts int
-	// Stop is why it was not tried again, if its class allows that: ErrAttempts, or the cause of the context's end.
+	// Stop is why it was not tried again, if its class allows that: ErrAttempts, ErrBudget, or the cause of the context's
+	// end.
 	Stop error
 }
 

@@ -44,8 +44,9 @@ func (db *DB[T]) nested(ctx context.Context, t T, lead []*Stmt, fn func(context.
 		}
 		dctx, cancel := db.detach(ctx)
 		defer cancel()
-		// If this fails the transaction is aborted or its connection gone. Either way it can no longer commit.
-		_ = conn.Batch(dctx, &Stmt{SQL: BackToSavepoint}, &Stmt{SQL: ReleaseSavepoint})
+		if err := conn.Batch(dctx, &Stmt{SQL: BackToSavepoint}, &Stmt{SQL: ReleaseSavepoint}); err != nil {
+			s.spoil(err)
+		}
 	}()
 	if err := conn.Batch(ctx, append([]*Stmt{set}, lead...)...); err != nil {
 		return err

@@ -44,6 +44,15 @@ type Options struct {
 	Isolation Isolation
 	// ReadOnly begins transactions that cannot write. On SQLite they do not wait for the writer. Default: false.
 	ReadOnly bool
+	// RetryBudget bounds the runs beyond the first over all callers that share it, where Attempts bounds those of one.
+	// Do stops with [ErrBudget] when it is used up. Default: nil, no such bound.
+	RetryBudget *Budget
+	// ResolveCommit makes [DB.Do] ask PostgreSQL (13 or later) what became of a commit whose reply was lost, on another
+	// connection and until the commit timeout. It rides with BEGIN and costs a round trip where nothing can ride; each
+	// transaction takes a transaction ID, also one that then only reads, and has its snapshot from BEGIN on, so that SET
+	// TRANSACTION comes too late in the closure. Read-only transactions do not ask, and SQLite, where a commit is a call,
+	// has no need to. Default: false.
+	ResolveCommit bool
 }
 
 func (o Options) attempts() int {

@@ -16,7 +16,9 @@ type Plan[T any] struct {
 	Work func(ctx context.Context, t T) error
 	// Resolve finds out whether a commit took effect, by what the transaction left in the database. It is called, with
 	// a context that outlives the caller's by the commit timeout, only when the reply to the commit was lost. It
-	// answers NotApplied only if that transaction can no longer commit. Nil means that nobody knows.
+	// answers NotApplied only if that transaction can no longer commit. What it looks for must have been written by a
+	// statement of Work, not a deferred one, whose request may still be on its way. Nil means that nobody knows, unless
+	// [Options].ResolveCommit is set, which is asked next if Resolve does not know.
 	Resolve func(ctx context.Context) (holdfast.Outcome, error)
 }
 

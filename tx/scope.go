@@ -15,6 +15,7 @@ type scope struct {
 	deferred []*Stmt
 	hooks    []func(context.Context)
 	doomed   error // a savepoint met an error that only a fresh transaction can cure
+	spoiled  bool  // doomed is of what could not be undone
 	over     bool  // the closure has returned
 }
 
@@ -69,7 +70,18 @@ func (s *scope) doom(err error) error {
 	if err == nil || errors.Is(err, ErrDiscard) {
 		return s.doomed
 	}
+	if s.spoiled {
+		return err
+	}
 	return fmt.Errorf("%w, and then %v", s.doomed, err) //nolint:errorlint // see above
+}
+
+// spoil keeps the transaction from committing, since err kept what a savepoint was to undo in it. Most often it cannot commit
+// anyhow: it is aborted, or its connection gone. s is nil in a transaction of the caller's, who gets the first error.
+func (s *scope) spoil(err error) {
+	if s != nil && s.doomed == nil {
+		s.doomed, s.spoiled = fmt.Errorf("tx: undo a part of the transaction: %w", err), true
+	}
 }
 
 // mark and reset undo what a savepoint undoes: the deferred statements and the hooks that came after it.
@@ -134,6 +146,12 @@ func (db *DB[T]) Mark(ctx context.Context, t T) (drop func()) {
 	}
 	deferred, hooks := s.mark()
 	return func() { s.reset(deferred, hooks) }
+}
+
+// Spoil keeps the transaction around t from committing, whatever its closure returns. It is for a pattern that could not
+// undo what it had to, for the reason err.
+func (db *DB[T]) Spoil(ctx context.Context, t T, err error) {
+	db.around(ctx, t).spoil(err)
 }
 
 // Doom makes the outermost [DB.Do] around t start over, whatever the closures in between make of err, if only a fresh

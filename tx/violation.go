@@ -12,7 +12,9 @@ import (
 // The unique constraint is what decides a race between two inserts: let both run and ask here which lost.
 func UniqueViolation(err error) (constraint string, ok bool) { return violation(err, Unique) }
 
-// ExclusionViolation reports whether err is a violation of an exclusion constraint, and of which.
+// ExclusionViolation reports whether err is a violation of an exclusion constraint, and of which. Two inserts that conflict
+// at the same moment can wait for each other instead and deadlock (40P01), which is Retryable: [DB.Do] runs the victim
+// again, and then this is its error.
 func ExclusionViolation(err error) (constraint string, ok bool) { return violation(err, Exclusion) }
 
 // ForeignKeyViolation reports whether err is a violation of a foreign key, and of which. SQLite does not tell which.

@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/payments/pay"
 	"github.com/holdfast-go/holdfast/examples/signup/register"
 	"github.com/holdfast-go/holdfast/examples/webhooks/hook"
+	"github.com/holdfast-go/holdfast/examples/writeskew/oncall"
 )
 
 // A chapter is a story on the tour.
@@ -44,6 +45,7 @@ var chapters = []chapter{
 	{name: "webhooks-crash", hazard: "SIGKILL in the middle of deliveries", run: hook.Run, crash: true},
 	{name: "signup", hazard: "two requests create the same user or booking", run: register.Run},
 	{name: "overlaps", hazard: "two bookings that overlap", run: register.RunOverlaps, needs: "PostgreSQL"},
+	{name: "writeskew", hazard: "two doctors leave, each because the other is there", run: oncall.Run, needs: "PostgreSQL"},
 }
 
 func main() {

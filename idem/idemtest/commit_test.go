@@ -143,3 +143,39 @@ func TestLostReplyOfAnInbox(t *testing.T) {
 		}
 	}
 }
+
+// A mark that another delivery has made since does not prove the commit whose reply was lost.
+func TestLostMarkIsNotThatOfAnother(t *testing.T) {
+	t.Parallel()
+	c := newCutter(t)
+	runs, hooks, others := 0, 0, 0
+	other := idem.NewInbox(c.direct, "c", &idem.InboxOptions{Wait: time.Minute})
+	inbox := idem.NewInbox(c.db.Observed(holdfast.ObserverFunc(func(_ context.Context, e holdfast.Event) {
+		if e.Kind != tx.EventCommitUnknown {
+			return
+		}
+		if handled, err := other.Do(t.Context(), "id", c.inboxWork("other", &others)); err != nil || !handled {
+			t.Errorf("the other: got %v, %v", handled, err)
+		}
+	})), "c", nil)
+	cut := c.proxy.CutBefore(wire.Runs("commit"))
+	handled, err := inbox.Do(t.Context(), "id", func(ctx context.Context, tt pgx.Tx) error {
+		if err := tx.AfterCommit(ctx, func(context.Context) { hooks++ }); err != nil {
+			return err
+		}
+		return c.inboxWork("mine", &runs)(ctx, tt)
+	})
+	if err != nil || handled || cut.Hits() != 1 || hooks != 0 {
+		t.Fatalf("got %v, %v, %d cuts, %d hooks", handled, err, cut.Hits(), hooks)
+	}
+	if c.effects("mine") != 0 || c.effects("other") != 1 {
+		t.Fatalf("%d effects of the lost one, %d of the other", c.effects("mine"), c.effects("other"))
+	}
+}
+
+func (c *cutter) inboxWork(name string, runs *int) func(context.Context, pgx.Tx) error {
+	return func(ctx context.Context, t pgx.Tx) error {
+		_, err := c.apply(name, runs)(ctx, t)
+		return err
+	}
+}

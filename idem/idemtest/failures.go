@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
@@ -15,6 +16,7 @@ func failureRules[T any]() []rule[T] {
 	return []rule[T]{
 		{"PlainErrorReleases", "a plain error undoes everything and frees the key", plainError[T]},
 		{"Statuses", "a failure is an answer unless its status asks for another attempt", statuses[T]},
+		{"Denied", "a final denial is not run again; the corrected request is a mismatch under its key, and works under a new one", denied[T]},
 		{"FailureUndone", "a stored failure undoes the writes, deferred statements and hooks of the closure", failureUndone[T]},
 		{"FailureKept", "KeepFailedWrites commits them with the failure", failureKept[T]},
 		{"FailureAfterStatementError", "a failure returned after a failed statement is stored", failureAfterError[T]},
@@ -22,6 +24,7 @@ func failureRules[T any]() []rule[T] {
 		{"Panic", "a panic frees the key and goes on up", panics[T]},
 		{"Goexit", "runtime.Goexit frees the key", goexit[T]},
 		{"Overtaken", "an answer that another execution stored meanwhile wins, and the work is rolled back", overtaken[T]},
+		{"OvertakenInReuse", "so it is when both did new work under an expired key: the late answer does not overwrite the other", overtakenInReuse[T]},
 	}
 }
 
@@ -90,6 +93,29 @@ func statuses[T any](s *suite[T]) {
 	}
 }
 
+func denied[T any](s *suite[T]) {
+	keys, runs := idem.New(s.DB, nil), &counter{}
+	wrong, corrected := key("form"), key("form")
+	wrong.Fingerprint, corrected.Fingerprint = idem.FingerprintOf("-5"), idem.FingerprintOf("5")
+	for _, k := range []*idem.Keys[T]{keys, keys, idem.New(s.DB, nil)} {
+		_, err := idem.Do(s.ctx, k, wrong, failing(s, "form", runs, &idem.Failure{Status: 422}))
+		s.want(err, idem.ErrFailed)
+	}
+	s.count(runs, 1)
+	for _, k := range []*idem.Keys[T]{keys, idem.New(s.DB, nil)} {
+		_, err := idem.Do(s.ctx, k, corrected, work(s, "form", runs, 5))
+		s.want(err, idem.ErrMismatch)
+	}
+	corrected.Value = "corrected form"
+	res, err := idem.Do(s.ctx, keys, corrected, work(s, "form", runs, 5))
+	s.must(err)
+	if res.Replayed {
+		s.Fatal("a new key was answered with an old denial")
+	}
+	s.count(runs, 2)
+	s.wantEffects("form", 1)
+}
+
 func failureUndone[T any](s *suite[T]) {
 	keys, hooks := idem.New(s.DB, nil), &counter{}
 	_, err := idem.Do(s.ctx, keys, key("undone"), func(ctx context.Context, t T) (int, error) {
@@ -116,7 +142,9 @@ func failureKept[T any](s *suite[T]) {
 	keys, runs := idem.New(s.DB, &idem.Options{KeepFailedWrites: true}), &counter{}
 	for range 2 {
 		_, err := idem.Do(s.ctx, keys, key("kept"), failing(s, "kept", runs, &idem.Failure{Status: 402}))
-		s.want(err, idem.ErrFailed)
+		if s.want(err, idem.ErrFailed); holdfast.OutcomeOf(err) != holdfast.Applied {
+			s.Fatalf("the outcome is %v", holdfast.OutcomeOf(err))
+		}
 	}
 	s.count(runs, 1)
 	s.wantEffects("kept", 1)
@@ -225,4 +253,50 @@ func overtaken[T any](s *suite[T]) {
 	}
 	s.count(runs, 1)
 	s.wantEffects("overtaken", 0)
+}
+
+func overtakenInReuse[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.ConcurrentWriters {
+		s.Log("one writer at a time: nobody can store an answer meanwhile")
+		return
+	}
+	s.must(idem.Migrate(s.ctx, s.DB, idem.Names{Keys: "other"}))
+	for _, level := range s.levels() {
+		name, runs := fmt.Sprint("overtaken in reuse ", level), &counter{}
+		_, err := idem.Do(s.ctx, idem.New(s.DB, &idem.Options{Table: "other"}), key(name), work(s, "other", &counter{}, 9))
+		s.must(err)
+		_, err = idem.Do(s.ctx, idem.New(s.DB, nil), key(name), work(s, "old", &counter{}, 1))
+		s.must(err)
+		s.exec("update idem_key set expires_at = created_at where k in (select k from other)")
+		keys := idem.New(s.DB.With(tx.Options{Isolation: level}), &idem.Options{AllowReuse: true, Wait: time.Minute})
+		res, err := idem.Do(s.ctx, keys, key(name), func(ctx context.Context, t T) (int, error) {
+			runs.add()
+			s.exec("update idem_key set nonce = o.nonce, body = o.body, expires_at = o.expires_at from other o where o.k = idem_key.k")
+			return 2, s.apply(ctx, t, name)
+		})
+		s.must(err)
+		if res.Value != 9 || !res.Replayed {
+			s.Fatalf("%s: got %+v", name, res)
+		}
+		s.exec("update idem_key set expires_at = created_at where k in (select k from other)")
+		keys = idem.New(s.DB.With(tx.Options{Isolation: level}), &idem.Options{AllowReuse: true})
+		_, err = idem.Do(s.ctx, keys, key(name), func(ctx context.Context, t T) (int, error) {
+			runs.add()
+			s.exec("update idem_key set state = 1, nonce = o.nonce + 1, expires_at = o.expires_at from other o where o.k = idem_key.k")
+			return 2, s.apply(ctx, t, name)
+		})
+		s.want(err, idem.ErrInFlight) // the other is still at it
+		s.count(runs, 2)
+		s.exec("update idem_key set state = 2, expires_at = created_at where k in (select k from other)")
+		_, err = idem.Do(s.ctx, keys, key(name), func(ctx context.Context, t T) (int, error) {
+			runs.add()
+			s.exec("update idem_key set nonce = nonce + 1 where k in (select k from other)") // the other's has expired, too
+			return 2, s.apply(ctx, t, name)
+		})
+		if err == nil {
+			s.Fatalf("%s: the answer of another was overwritten", name)
+		}
+		s.wantEffects(name, 0)
+		s.exec("delete from other")
+	}
 }

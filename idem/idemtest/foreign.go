@@ -3,6 +3,7 @@ package idemtest
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/tx"
@@ -16,6 +17,7 @@ func foreignRules[T any]() []rule[T] {
 		{"ForeignPanic", "so it is after a panic that the caller recovers from", foreignPanic[T]},
 		{"ForeignNested", "keys nest in one transaction, and each undoes its own writes only", foreignNested[T]},
 		{"ForeignReplayTwice", "a replay and a refusal leave no savepoint behind", foreignSavepoints[T]},
+		{"AnswerKeepsForeign", "an answer, a failure, a mismatch and an expired key leave the caller's transaction usable, and what it wrote is committed", answerKeepsForeign[T]},
 		{"ForeignSnapshot", "where the snapshot is older than the answer, DoTx is a serialization failure and the closure does not run", foreignSnapshot[T]},
 		{"InnerFailsToStore", "an inner call whose answer cannot be stored undoes its own writes, no more and no less", innerFailsToStore[T]},
 		{"Joins", "Do inside a closure of the same DB joins its transaction", joins[T]},
@@ -160,6 +162,41 @@ func foreignSavepoints[T any](s *suite[T]) {
 	s.want(err, errPlain)
 	s.must(f.Commit(s.ctx))
 	s.wantEffects("undone", 0)
+}
+
+// answerKeepsForeign is for the fault where a claim is a unique violation, which aborts the transaction of the caller.
+func answerKeepsForeign[T any](s *suite[T]) {
+	keys, runs := idem.New(s.DB, nil), &counter{}
+	done, other := key("done"), key("done")
+	done.Fingerprint, other.Fingerprint = idem.FingerprintOf("first"), idem.FingerprintOf("other")
+	_, err := idem.Do(s.ctx, keys, done, work(s, "done", &counter{}, 1))
+	s.must(err)
+	_, err = idem.Do(s.ctx, keys, key("declined"), failing(s, "declined", &counter{}, &idem.Failure{Status: 402}))
+	s.want(err, idem.ErrFailed)
+	_, err = idem.Do(s.ctx, idem.New(s.DB, &idem.Options{TTL: time.Millisecond}), key("old"), work(s, "old", &counter{}, 1))
+	s.must(err)
+	s.awaitExpiry("idem_key", 2)
+	_, err = idem.NewInbox(s.DB, "c", nil).Do(s.ctx, "m", func(context.Context, T) error { return nil })
+	s.must(err)
+	f := s.begin()
+	for _, step := range []struct {
+		key  idem.Key
+		want error
+	}{{done, nil}, {other, idem.ErrMismatch}, {key("declined"), idem.ErrFailed}, {key("old"), idem.ErrKeyExpired}} {
+		s.must(s.apply(s.ctx, f.Tx, "mine"))
+		_, err = idem.DoTx(s.ctx, keys, f.Tx, step.key, work(s, "mine", runs, 2))
+		s.want(err, step.want)
+		s.must(s.apply(s.ctx, f.Tx, "mine"))
+	}
+	handled, err := idem.NewInbox(s.DB, "c", nil).DoTx(s.ctx, f.Tx, "m", func(ctx context.Context, t T) error { return s.apply(ctx, t, "mine") })
+	s.must(err)
+	if handled {
+		s.Fatal("a duplicate was handled")
+	}
+	s.must(s.apply(s.ctx, f.Tx, "mine"))
+	s.must(f.Commit(s.ctx))
+	s.count(runs, 0)
+	s.wantEffects("mine", 9)
 }
 
 func joins[T any](s *suite[T]) {

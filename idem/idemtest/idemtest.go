@@ -48,8 +48,11 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	rules = append(rules, codecRules[T]()...)
 	rules = append(rules, cacheRules[T]()...)
 	rules = append(rules, raceRules[T]()...)
+	rules = append(rules, hotRules[T]()...)
+	rules = append(rules, processRules[T]()...)
 	rules = append(rules, inboxRules[T]()...)
 	rules = append(rules, edgeRules[T]()...)
+	rules = append(rules, webRules[T]()...)
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -133,6 +136,7 @@ func (s *suite[T]) begin() Foreign[T] {
 	s.Helper()
 	f, err := s.Begin(s.ctx)
 	s.must(err)
+	s.Cleanup(func() { _ = f.Rollback(context.Background()) }) // a rule that fails meanwhile must not hang
 	return f
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
@@ -224,6 +225,10 @@ func cancelled[T any](s *suite[T]) {
 	cancel()
 	_, err := idem.Do(ctx, keys, key("before"), work(s, "before", runs, 1))
 	s.want(err, context.Canceled)
+	over, stop := context.WithDeadline(s.ctx, time.Now()) // no time left is not the same as no deadline
+	defer stop()
+	_, overErr := idem.Do(over, keys, key("before"), work(s, "before", runs, 1))
+	s.want(overErr, context.DeadlineExceeded)
 	if holdfast.OutcomeOf(err) != holdfast.NotApplied {
 		s.Fatalf("outcome %v", holdfast.OutcomeOf(err))
 	}

@@ -7,18 +7,23 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/idem"
+	"github.com/holdfast-go/holdfast/tx"
 )
 
 func lifetimeRules[T any]() []rule[T] {
 	return []rule[T]{
 		{"Expired", "an expired key is refused until it is swept, and is new after that", expired[T]},
+		{"Tombstone", "a sweep takes the answer and leaves the key, which is refused until its tombstone goes too", tombstone[T]},
+		{"AllowReuse", "with AllowReuse an expired key does new work, once, at every isolation level", allowReuse[T]},
+		{"SweptBehindSnapshot", "a call that is refused for a row which was swept since its snapshot leaves none behind", sweptBehind[T]},
 		{"Sweep", "sweepers remove what has expired, in batches, and nothing else", sweeps[T]},
 	}
 }
 
 func expired[T any](s *suite[T]) {
 	heard := &events{}
-	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Observer: heard}), &counter{}
+	// It waits, since the rollback of a refusal goes on after the call.
+	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: -1, Wait: time.Minute, Observer: heard}), &counter{}
 	_, err := idem.Do(s.ctx, keys, key("old"), work(s, "old", runs, 1))
 	s.must(err)
 	s.awaitExpiry("idem_key", 0)
@@ -44,6 +49,98 @@ func expired[T any](s *suite[T]) {
 	s.count(runs, 2)
 }
 
+func tombstone[T any](s *suite[T]) {
+	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: time.Hour, Wait: time.Minute}), &counter{}
+	first := key("buried")
+	first.Fingerprint = idem.FingerprintOf("first")
+	_, err := idem.Do(s.ctx, keys, first, work(s, "buried", runs, "secret"))
+	s.must(err)
+	s.awaitExpiry("idem_key", 0)
+	for range 2 { // the second has nothing to do
+		n, err := keys.Sweep(s.ctx)
+		s.must(err)
+		if n != 0 {
+			s.Fatalf("swept %d keys, want none", n)
+		}
+	}
+	var answers int
+	s.must(s.DB.Conn().QueryRow(s.ctx, "select count(*) from idem_key where body is not null").Scan(&answers))
+	if answers != 0 {
+		s.Fatal("the answer is still there")
+	}
+	for _, k := range []*idem.Keys[T]{keys, idem.New(s.DB, nil)} {
+		_, err = idem.Do(s.ctx, k, first, work(s, "buried", runs, "again"))
+		s.want(err, idem.ErrKeyExpired)
+		other := first
+		other.Fingerprint = idem.FingerprintOf("other")
+		_, err = idem.Do(s.ctx, k, other, work(s, "buried", runs, "again"))
+		s.want(err, idem.ErrMismatch)
+	}
+	s.count(runs, 1)
+	s.exec("update idem_key set expires_at = created_at")
+	n, err := keys.Sweep(s.ctx)
+	s.must(err)
+	res, err := idem.Do(s.ctx, keys, first, work(s, "buried", runs, "again"))
+	s.must(err)
+	if n != 1 || res.Replayed || res.Value != "again" {
+		s.Fatalf("swept %d keys, got %+v", n, res)
+	}
+}
+
+func allowReuse[T any](s *suite[T]) {
+	for _, level := range s.levels() {
+		for _, swept := range []bool{false, true} {
+			name := fmt.Sprintf("reuse %v %v", level, swept)
+			old, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: time.Hour}), &counter{}
+			_, err := idem.Do(s.ctx, old, key(name), work(s, name, runs, "old"))
+			s.must(err)
+			s.awaitExpiry("(select * from idem_key where state in (2, 3)) t", 0)
+			if swept {
+				_, err := old.Sweep(s.ctx)
+				s.must(err)
+			}
+			s.reuse(level, name)
+			s.wantEffects(name, 2)
+			s.exec("delete from idem_key")
+		}
+	}
+}
+
+// reuse calls for the expired key from many processes at once, in transactions of ours, and in one of the caller's.
+func (s *suite[T]) reuse(level tx.Isolation, name string) {
+	s.Helper()
+	db := s.DB.With(tx.Options{Isolation: level, Attempts: 50})
+	again, runs := key(name), &counter{}
+	again.Fingerprint = idem.FingerprintOf("another request")
+	var wg sync.WaitGroup
+	for range 8 {
+		keys := idem.New(db, &idem.Options{AllowReuse: true, Wait: time.Minute})
+		wg.Go(func() {
+			res, err := idem.Do(s.ctx, keys, again, work(s, name, runs, "new"))
+			if err != nil || res.Value != "new" {
+				s.Errorf("%s: got %+v, %v", name, res, err)
+			}
+		})
+	}
+	wg.Wait()
+	if level <= tx.ReadCommitted { // above, a lost race is found out at the end, and undone
+		s.count(runs, 1)
+	}
+	_, err := idem.Do(s.ctx, idem.New(db, &idem.Options{AllowReuse: true}), key(name), work(s, name, runs, "replayed"))
+	s.must(err)
+	again.Fingerprint = idem.FingerprintOf("a third")
+	_, err = idem.Do(s.ctx, idem.New(db, nil), again, work(s, name, runs, "third"))
+	s.want(err, idem.ErrMismatch)
+}
+
+// levels are the isolation levels of the database that differ.
+func (s *suite[T]) levels() []tx.Isolation {
+	if !s.DB.Dialect().Capabilities.IsolationLevels {
+		return []tx.Isolation{tx.DefaultIsolation}
+	}
+	return []tx.Isolation{tx.ReadCommitted, tx.RepeatableRead, tx.Serializable}
+}
+
 // awaitExpiry waits until the server's clock has left no more than alive rows of the table unexpired.
 func (s *suite[T]) awaitExpiry(table string, alive int) {
 	s.Helper()
@@ -58,7 +155,7 @@ func (s *suite[T]) awaitExpiry(table string, alive int) {
 
 func sweeps[T any](s *suite[T]) {
 	short := idem.New(s.DB, &idem.Options{TTL: time.Millisecond})
-	long := idem.New(s.DB, nil)
+	long := idem.New(s.DB, &idem.Options{Tombstone: -1})
 	const n = 2500
 	s.must(s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
 		for i := range n {
@@ -100,5 +197,37 @@ func sweeps[T any](s *suite[T]) {
 	s.want(long.SweepEvery(ctx, time.Hour), errPlain)
 	if err := long.SweepEvery(s.ctx, 0); err == nil {
 		s.Fatal("no interval is an error")
+	}
+}
+
+func sweptBehind[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.IsolationLevels {
+		s.Log("there is one isolation level")
+		return
+	}
+	for _, level := range []tx.Isolation{tx.RepeatableRead, tx.Serializable} {
+		keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: -1}), &counter{}
+		_, err := idem.Do(s.ctx, keys, key("swept"), work(s, "swept", runs, 1))
+		s.must(err)
+		s.awaitExpiry("idem_key", 0)
+		db := s.DB.With(tx.Options{Isolation: level})
+		s.must(db.Do(s.ctx, func(ctx context.Context, t T) error {
+			var n int
+			if err := db.Tx(t).QueryRow(ctx, "select count(*) from idem_key").Scan(&n); err != nil {
+				return err
+			}
+			if n, err := keys.Sweep(s.ctx); err != nil || n != 1 {
+				s.Errorf("swept %d keys, %v", n, err)
+			}
+			_, err := idem.Do(ctx, keys, key("swept"), work(s, "swept", runs, 2))
+			s.want(err, idem.ErrKeyExpired)
+			return nil
+		}))
+		res, err := idem.Do(s.ctx, keys, key("swept"), work(s, "swept", runs, 3))
+		s.must(err)
+		if res.Replayed || res.Value != 3 {
+			s.Fatalf("%v: got %+v", level, res)
+		}
+		s.exec("delete from idem_key")
 	}
 }

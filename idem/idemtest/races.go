@@ -28,37 +28,48 @@ func raceRules[T any]() []rule[T] {
 // the store, a waiter that runs again since it saw the lock gone and not the answer.
 func together[T any](s *suite[T]) {
 	for _, wait := range []time.Duration{0, time.Minute} {
-		name := fmt.Sprint("together ", wait)
-		keys, runs := idem.New(s.DB, &idem.Options{Wait: wait}), &counter{}
-		const callers = 32
-		var wg sync.WaitGroup
-		start := make(chan struct{})
-		for range callers {
-			wg.Go(func() {
-				<-start
-				res, err := idem.Do(s.ctx, keys, key(name), work(s, name, runs, "answer"))
-				switch {
-				case err == nil && res.Value == "answer":
-				case errors.Is(err, idem.ErrInFlight) && wait == 0:
-				default:
-					s.Errorf("wait %v: got %+v, %v", wait, res, err)
+		for _, processes := range []int{1, 4, 32} {
+			name := fmt.Sprintf("together %v %d", wait, processes)
+			runs := &counter{}
+			var wg sync.WaitGroup
+			start := make(chan struct{})
+			for range processes {
+				keys := idem.New(s.DB, &idem.Options{Wait: wait})
+				for range 32 / processes {
+					wg.Go(func() {
+						<-start
+						res, err := idem.Do(s.ctx, keys, key(name), work(s, name, runs, "answer"))
+						switch {
+						case err == nil && res.Value == "answer":
+						case errors.Is(err, idem.ErrInFlight) && wait == 0:
+						default:
+							s.Errorf("%s: got %+v, %v", name, res, err)
+						}
+					})
 				}
-			})
+			}
+			close(start)
+			wg.Wait()
+			s.count(runs, 1)
+			s.wantEffects(name, 1)
 		}
-		close(start)
-		wg.Wait()
-		s.count(runs, 1)
-		s.wantEffects(name, 1)
 	}
 }
 
 // held runs a first call of the key that stays in its closure until release is called, which returns its error.
 func (s *suite[T]) held(keys *idem.Keys[T], name string, result error) (release func() error) {
 	s.Helper()
+	return s.heldAt(keys, key(name), result)
+}
+
+func (s *suite[T]) heldAt(keys *idem.Keys[T], k idem.Key, result error) (release func() error) {
+	s.Helper()
 	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	let := sync.OnceFunc(func() { close(leave) })
+	s.Cleanup(let) // a rule that fails meanwhile must not hang
 	go func() {
-		_, err := idem.Do(s.ctx, keys, key(name), func(ctx context.Context, t T) (string, error) {
-			if err := s.apply(ctx, t, name); err != nil {
+		_, err := idem.Do(s.ctx, keys, k, func(ctx context.Context, t T) (string, error) {
+			if err := s.apply(ctx, t, k.Value); err != nil {
 				return "", err
 			}
 			close(inside)
@@ -69,9 +80,16 @@ func (s *suite[T]) held(keys *idem.Keys[T], name string, result error) (release 
 	}()
 	<-inside
 	return func() error {
-		close(leave)
+		let()
 		return <-done
 	}
+}
+
+// soon is for a call that must not wait for the one that is held, which would be for ever.
+func (s *suite[T]) soon() context.Context {
+	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
+	s.Cleanup(cancel)
+	return ctx
 }
 
 func refusedAtOnce[T any](s *suite[T]) {
@@ -82,7 +100,7 @@ func refusedAtOnce[T any](s *suite[T]) {
 	heard := &events{}
 	keys, runs := idem.New(s.DB, &idem.Options{Observer: heard}), &counter{}
 	release := s.held(idem.New(s.DB, nil), "slow", nil)
-	_, err := idem.Do(s.ctx, keys, key("slow"), work(s, "slow", runs, "second"))
+	_, err := idem.Do(s.soon(), keys, key("slow"), work(s, "slow", runs, "second"))
 	var busy *idem.InFlightError
 	if !errors.As(err, &busy) || busy.RetryAfter <= 0 {
 		s.Fatalf("got %v", err)
@@ -109,7 +127,7 @@ func waitBound[T any](s *suite[T]) {
 	release := s.held(idem.New(s.DB, nil), "bound", nil)
 	keys, runs := idem.New(s.DB, &idem.Options{Wait: 30 * time.Millisecond}), &counter{}
 	started := time.Now()
-	_, err := idem.Do(s.ctx, keys, key("bound"), work(s, "bound", runs, "second"))
+	_, err := idem.Do(s.soon(), keys, key("bound"), work(s, "bound", runs, "second"))
 	s.want(err, idem.ErrInFlight)
 	if time.Since(started) < 30*time.Millisecond {
 		s.Fatal("it did not wait")
@@ -134,7 +152,7 @@ func refusalKeepsForeign[T any](s *suite[T]) {
 	release := s.held(keys, "held", nil)
 	f := s.begin()
 	s.must(s.apply(s.ctx, f.Tx, "mine"))
-	_, err := idem.DoTx(s.ctx, keys, f.Tx, key("held"), work(s, "held", runs, "second"))
+	_, err := idem.DoTx(s.soon(), keys, f.Tx, key("held"), work(s, "held", runs, "second"))
 	s.want(err, idem.ErrInFlight)
 	_, err = idem.NewInbox(s.DB, "c", nil).DoTx(s.ctx, f.Tx, "m", func(ctx context.Context, t T) error { return s.apply(ctx, t, "mine") })
 	s.must(err)
@@ -146,17 +164,14 @@ func refusalKeepsForeign[T any](s *suite[T]) {
 }
 
 func isolation[T any](s *suite[T]) {
-	levels := []tx.Isolation{tx.ReadCommitted, tx.RepeatableRead, tx.Serializable}
-	if !s.DB.Dialect().Capabilities.IsolationLevels {
-		levels = []tx.Isolation{tx.DefaultIsolation}
-	}
-	for _, level := range levels {
-		keys := idem.New(s.DB.With(tx.Options{Isolation: level, Attempts: 50}), &idem.Options{Wait: time.Minute})
+	for _, level := range s.levels() {
 		inbox := idem.NewInbox(s.DB.With(tx.Options{Isolation: level, Attempts: 50}), "c", &idem.InboxOptions{Wait: time.Minute})
 		var wg sync.WaitGroup
 		for i := range 4 {
 			name := fmt.Sprintf("%v %d", level, i)
 			for range 6 {
+				// Keys of its own, as another process has: calls of one Keys would not race in the database.
+				keys := idem.New(s.DB.With(tx.Options{Isolation: level, Attempts: 50}), &idem.Options{Wait: time.Minute})
 				wg.Go(func() {
 					res, err := idem.Do(s.ctx, keys, key(name), work(s, name, &counter{}, "answer"))
 					if err != nil || res.Value != "answer" {
@@ -179,20 +194,24 @@ func isolation[T any](s *suite[T]) {
 }
 
 func takesOver[T any](s *suite[T]) {
-	keys, runs := idem.New(s.DB, &idem.Options{Wait: time.Minute}), &counter{}
-	release := s.held(keys, "over", errPlain)
-	second := make(chan error, 1)
-	go func() {
-		res, err := idem.Do(s.ctx, keys, key("over"), work(s, "over", runs, "second"))
-		if err == nil && (res.Replayed || res.Value != "second") {
-			err = fmt.Errorf("got %+v", res)
-		}
-		second <- err
-	}()
-	s.want(release(), errPlain)
-	s.must(<-second)
-	s.count(runs, 1)
-	s.wantEffects("over", 1)
+	waiting := &idem.Options{Wait: time.Minute}
+	keys := idem.New(s.DB, waiting)
+	for name, second := range map[string]*idem.Keys[T]{"the same process": keys, "another": idem.New(s.DB, waiting)} {
+		runs := &counter{}
+		release := s.held(keys, name, errPlain)
+		done := make(chan error, 1)
+		go func() {
+			res, err := idem.Do(s.ctx, second, key(name), work(s, name, runs, "second"))
+			if err == nil && (res.Replayed || res.Value != "second") {
+				err = fmt.Errorf("got %+v", res)
+			}
+			done <- err
+		}()
+		s.want(release(), errPlain)
+		s.must(<-done)
+		s.count(runs, 1)
+		s.wantEffects(name, 1)
+	}
 }
 
 // oneTable: two services that name the table in different ways exclude each other all the same.
@@ -206,10 +225,10 @@ func oneTable[T any](s *suite[T]) {
 	s.must(idem.Migrate(s.ctx, s.DB, idem.Names{Keys: "other"}))
 	runs := &counter{}
 	release := s.held(idem.New(s.DB, nil), "named", nil)
-	_, err := idem.Do(s.ctx, idem.New(s.DB, &idem.Options{Schema: schema}), key("named"), work(s, "named", runs, "second"))
+	_, err := idem.Do(s.soon(), idem.New(s.DB, &idem.Options{Schema: schema}), key("named"), work(s, "named", runs, "second"))
 	s.want(err, idem.ErrInFlight)
 	s.count(runs, 0)
-	_, err = idem.Do(s.ctx, idem.New(s.DB, &idem.Options{Table: "other"}), key("named"), work(s, "other", runs, "free"))
+	_, err = idem.Do(s.soon(), idem.New(s.DB, &idem.Options{Table: "other"}), key("named"), work(s, "other", runs, "free"))
 	s.must(err)
 	s.must(release())
 	s.wantEffects("named", 1)
@@ -223,11 +242,12 @@ func noTrace[T any](s *suite[T]) {
 		return
 	}
 	rr := s.DB.With(tx.Options{Isolation: tx.RepeatableRead})
-	keys, above := idem.New(s.DB, nil), idem.New(rr, nil)
+	above := idem.New(rr, nil)
 	fail := func(context.Context, T) (int, error) { return 0, errPlain }
 	ctx, cancel := context.WithCancel(s.ctx)
 	var wg sync.WaitGroup
 	for range 3 {
+		keys := idem.New(s.DB, nil)
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				_, _ = idem.Do(ctx, keys, key("trace"), fail)

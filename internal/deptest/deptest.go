@@ -107,8 +107,17 @@ var Bans = append([]Ban{
 	},
 	{
 		Reason: "production code must not drag test servers along",
-		In:     func(name string) bool { return !under(name, "internal") },
-		Import: func(path string) bool { return own(path, "internal/testdb", "internal/wire", "internal/deptest") },
+		In:     func(name string) bool { return !under(name, "internal") && name != "prove" },
+		Import: func(path string) bool {
+			return own(path, "internal/testdb", "internal/wire", "internal/deptest", "internal/fault", "prove")
+		},
+	},
+	{
+		Reason: "the kit is for every handler, so it comes with no client library, no pattern and no server",
+		In:     func(name string) bool { return name == "prove" || name == "internal/fault" || name == "internal/wire" },
+		Import: func(path string) bool {
+			return !standard(path) && !own(path, ".", "tx", "prove", "internal") || own(path, "tx/pgxtx", "tx/sqltx", "internal/testdb")
+		},
 	},
 }, append(independent(), frugal()...)...)
 

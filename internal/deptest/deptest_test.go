@@ -92,9 +92,16 @@ func TestPlantedImportsAreReported(t *testing.T) {
 		{m + "/idem", "github.com/redis/go-redis/v9", "only the redis packages"},
 		{m + "/idem", m + "/outbox", "independent"},
 		{m + "/idem/idemhttp", m + "/retry", "independent"},
+		{m + "/idem/idemhttp", "github.com/go-chi/chi/v5", "the standard library has to do"},
 		{m + "/saga", m + "/lease/redislease", "independent"},
 		{m + "/retry/retryhttp", m + "/tx", "without a database"},
 		{m + "/idem", m + "/internal/testdb", "test servers"},
+		{m + "/tx", m + "/internal/fault", "test servers"},
+		{m + "/idem", m + "/prove", "test servers"},
+		{m + "/prove", m + "/idem", "the kit"},
+		{m + "/prove", m + "/tx/sqltx", "the kit"},
+		{m + "/prove", m + "/internal/testdb", "the kit"},
+		{m + "/internal/wire", "github.com/jackc/pgx/v5", "the kit"},
 		{m + "/idem", m + "/tx/pgxtx", "knows none"},
 		{m + "/tx/pgxtx", m + "/idem", "no pattern"},
 		{m + "/idem", "github.com/google/uuid", "the standard library has to do"},
@@ -117,10 +124,12 @@ func TestPlantedImportsAreReported(t *testing.T) {
 	}
 	fine := []deptest.Package{
 		{ImportPath: m + "/idem", Imports: []string{m, m + "/tx", m + "/internal/jitter", "context"}},
+		{ImportPath: m + "/idem/idemhttp", Imports: []string{m + "/idem", m + "/tx", "net/http"}},
 		{ImportPath: m + "/tx/pgxtx", Imports: []string{m + "/tx", "github.com/jackc/pgx/v5"}},
 		{ImportPath: m + "/idem/redisidem", Imports: []string{m + "/idem", "github.com/redis/go-redis/v9"}},
 		{ImportPath: m + "/retry/retryhttp", Imports: []string{m + "/retry"}, Deps: []string{"github.com/cenkalti/backoff/v4"}},
 		{ImportPath: m + "/singleflight/redisflight", Imports: []string{"github.com/redis/go-redis/v9", "golang.org/x/sync/singleflight"}},
+		{ImportPath: m + "/prove", Imports: []string{m + "/tx", m + "/internal/fault", "net/http/httptest"}, Deps: []string{m + "/internal/wire"}},
 		{ImportPath: m + "/idem/idemtest", Imports: []string{m + "/tx/sqltx", "github.com/jackc/pgx/v5"}},
 	}
 	for _, line := range deptest.Check(fine, deptest.Bans) {

@@ -1,20 +1,34 @@
 package wire
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 type action int
 
 const (
 	watch action = iota
 	cutBefore
+	swallow
+	late
+	trickle
 	cutReply
 	holdReply
+	watchReply
+	lateReply
+	trickleReply
 )
 
-// A Hook is something to do at a message of a client. Those that break something do it once, unless [Hook.Always].
+// reply tells the actions that wait for the reply of the server.
+func (a action) reply() bool { return a >= cutReply }
+
+// A Hook is something to do at a message. Those that break something do it once, unless [Hook.Always].
 type Hook struct {
 	match  Match
 	action action
+	delay  time.Duration
+	then   func()
 	hit    chan struct{} // closed at the first hit
 	free   chan struct{} // closed by Release
 
@@ -25,25 +39,25 @@ type Hook struct {
 	released bool
 }
 
-// Watch counts the messages that match.
-func (p *Proxy) Watch(match Match) *Hook { return p.hook(match, watch).Always() }
+func newHook(match Match, a action) *Hook {
+	return &Hook{match: match, action: a, hit: make(chan struct{}), free: make(chan struct{})}
+}
 
-// CutBefore breaks the connection of the message that matches. The server sees what came before it, never the message.
-func (p *Proxy) CutBefore(match Match) *Hook { return p.hook(match, cutBefore) }
+func (p *Proxy) hook(match Match, a action) *Hook { return p.arm(newHook(match, a)) }
 
-// CutReplyTo lets the server do what the message asks for and breaks the connection before the reply reaches the client,
-// together with the replies to all that was sent in the same round trip.
-func (p *Proxy) CutReplyTo(match Match) *Hook { return p.hook(match, cutReply) }
-
-// HoldReplyTo holds that reply back until [Hook.Release].
-func (p *Proxy) HoldReplyTo(match Match) *Hook { return p.hook(match, holdReply) }
-
-func (p *Proxy) hook(match Match, a action) *Hook {
-	h := &Hook{match: match, action: a, hit: make(chan struct{}), free: make(chan struct{})}
+// arm makes h act from now on.
+func (p *Proxy) arm(h *Hook) *Hook {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hooks = append(p.hooks, h)
 	return h
+}
+
+// delayed is hook for what delays.
+func (p *Proxy) delayed(match Match, a action, d time.Duration) *Hook {
+	h := newHook(match, a)
+	h.delay = d
+	return p.arm(h)
 }
 
 // Always makes the hook act at every message that matches, and returns it.
@@ -97,6 +111,9 @@ func (h *Hook) take(m Message) bool {
 }
 
 func (h *Hook) done() {
+	if h.then != nil {
+		h.then()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {

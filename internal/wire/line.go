@@ -11,11 +11,14 @@ type line struct {
 	to     net.Conn
 	delay  time.Duration
 	closed <-chan struct{}
-	chunks chan late
+	chunks chan parcel
 	ended  chan struct{}
+
+	late time.Duration // by how much more the next chunk is late
+	slow bool          // the next chunk goes byte by byte
 }
 
-type late struct {
+type parcel struct {
 	chunk []byte
 	due   time.Time
 }
@@ -23,7 +26,7 @@ type late struct {
 func newLine(to net.Conn, delay time.Duration, closed <-chan struct{}) *line {
 	l := &line{to: to, delay: delay, closed: closed}
 	if delay > 0 {
-		l.chunks, l.ended = make(chan late, 1024), make(chan struct{})
+		l.chunks, l.ended = make(chan parcel, 1024), make(chan struct{})
 		go l.deliver()
 	}
 	return l
@@ -34,15 +37,48 @@ func (l *line) send(chunk []byte) bool {
 	if len(chunk) == 0 {
 		return true
 	}
+	if l.late > 0 && !l.wait() {
+		return false
+	}
+	if l.slow {
+		l.slow = false
+		for i := range chunk {
+			if !l.send(chunk[i:i+1:i+1]) || !l.pause(trickled) {
+				return false
+			}
+		}
+		return true
+	}
 	if l.delay <= 0 {
 		_, err := l.to.Write(chunk)
 		return err == nil
 	}
 	select {
-	case l.chunks <- late{chunk, time.Now().Add(l.delay)}:
+	case l.chunks <- parcel{chunk, time.Now().Add(l.delay)}:
 		return true
 	case <-l.ended:
 		return false
+	case <-l.closed:
+		return false
+	}
+}
+
+// trickled is the time between two bytes that trickle: long enough for the reader to see them one by one.
+const trickled = 20 * time.Microsecond
+
+// wait is for what is late. What comes after it is late as well.
+func (l *line) wait() bool {
+	d := l.late
+	l.late = 0
+	return l.pause(d)
+}
+
+func (l *line) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
 	case <-l.closed:
 		return false
 	}

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"net"
+	"slices"
 	"testing"
 	"time"
 )
@@ -32,5 +34,27 @@ func TestAlarmsDoNotWaitForEachOther(t *testing.T) {
 	}
 	if took := time.Since(begun); took > 10*rounds*delay {
 		t.Errorf("%d alarms of %v, %d times one after the other, took %v", alarms, delay, rounds, took)
+	}
+}
+
+func TestTrickledBytesComeOneByOne(t *testing.T) {
+	reader, writer := net.Pipe()
+	l := newLine(writer, 0, make(chan struct{}))
+	l.slow = true
+	go func() {
+		l.send([]byte("trickle"))
+		l.send([]byte("whole"))
+		writer.Close()
+	}()
+	var sizes []int
+	for buf := make([]byte, 64); ; {
+		n, err := reader.Read(buf)
+		if err != nil {
+			break
+		}
+		sizes = append(sizes, n)
+	}
+	if !slices.Equal(sizes, []int{1, 1, 1, 1, 1, 1, 1, 5}) {
+		t.Errorf("reads of %v bytes", sizes)
 	}
 }

@@ -31,8 +31,10 @@ const (
 // maxMessage bounds a message, as PostgreSQL does. What is longer is no message but a stream out of step.
 const maxMessage = 1 << 30
 
-// A Message is what a client sent.
+// A Message is what a client sent, or the server.
 type Message struct {
+	// Server tells that it comes from the server.
+	Server bool
 	// Type is the protocol's letter.
 	Type byte
 	// SQL is the text of a Query or Parse, and that of the statement which a Bind or Execute refers to. Otherwise it
@@ -40,7 +42,12 @@ type Message struct {
 	SQL string
 }
 
-// A Match chooses messages of a client.
+// Ends reports whether m ends what a client sends in one round trip: the server answers all of it.
+func (m Message) Ends() bool {
+	return !m.Server && (m.Type == syncMessage || m.Type == query || m.Type == functionCall)
+}
+
+// A Match chooses messages. It is asked about each one, also of several connections at once.
 type Match func(Message) bool
 
 // Runs matches the message that runs a statement, whose text begins with the given words: a Query, or an Execute of a
@@ -48,7 +55,7 @@ type Match func(Message) bool
 func Runs(words string) Match {
 	words = strings.ToLower(words)
 	return func(m Message) bool {
-		if m.Type != query && m.Type != execute {
+		if m.Server || m.Type != query && m.Type != execute {
 			return false
 		}
 		rest, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(m.SQL)), words)

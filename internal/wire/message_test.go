@@ -41,12 +41,12 @@ func TestNamesAreFollowed(t *testing.T) {
 		raw  string
 		want Message
 	}{
-		{"P....a\x00commit\x00\x00\x00", Message{parse, "commit"}},
-		{"P....b\x00select 1\x00\x00\x00", Message{parse, "select 1"}},
-		{"B....\x00a\x00", Message{bind, "commit"}},
-		{"E....\x00\x00\x00\x00\x00", Message{execute, "commit"}},
-		{"B....p\x00b\x00", Message{bind, "select 1"}},
-		{"E....p\x00\x00\x00\x00\x00", Message{execute, "select 1"}},
+		{"P....a\x00commit\x00\x00\x00", Message{Type: parse, SQL: "commit"}},
+		{"P....b\x00select 1\x00\x00\x00", Message{Type: parse, SQL: "select 1"}},
+		{"B....\x00a\x00", Message{Type: bind, SQL: "commit"}},
+		{"E....\x00\x00\x00\x00\x00", Message{Type: execute, SQL: "commit"}},
+		{"B....p\x00b\x00", Message{Type: bind, SQL: "select 1"}},
+		{"E....p\x00\x00\x00\x00\x00", Message{Type: execute, SQL: "select 1"}},
 		{"S....", Message{Type: syncMessage}},
 	} {
 		if got := s.read([]byte(step.raw)); got != step.want {
@@ -58,11 +58,11 @@ func TestNamesAreFollowed(t *testing.T) {
 func TestRunsMatchesWholeWords(t *testing.T) {
 	commit := Runs("COMMIT")
 	for sql, want := range map[string]bool{" commit": true, "commit;": true, "COMMIT prepared": true, "commits": false, "": false} {
-		if got := commit(Message{query, sql}); got != want {
+		if got := commit(Message{Type: query, SQL: sql}); got != want {
 			t.Errorf("%q: %v", sql, got)
 		}
 	}
-	if commit(Message{parse, "commit"}) {
+	if commit(Message{Type: parse, SQL: "commit"}) {
 		t.Error("parsing a statement does not run it")
 	}
 }

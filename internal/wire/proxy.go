@@ -27,7 +27,9 @@ type Proxy struct {
 
 	mu       sync.Mutex // guards all below
 	hooks    []*Hook
+	script   func(Message) Step
 	sessions map[*session]struct{}
+	refusing bool
 	closed   bool
 }
 
@@ -123,7 +125,7 @@ func (p *Proxy) serve(client net.Conn) {
 func (p *Proxy) add(s *session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed || p.refusing {
 		return false
 	}
 	p.sessions[s] = struct{}{}
@@ -132,13 +134,25 @@ func (p *Proxy) add(s *session) bool {
 
 // at returns the hooks that act at m.
 func (p *Proxy) at(m Message) []*Hook {
+	taken, script := p.taken(m)
+	if script == nil {
+		return taken
+	}
+	if step := script(m); step.some {
+		h := newHook(nil, step.act)
+		h.then = step.then
+		taken = append(taken, h)
+	}
+	return taken
+}
+
+func (p *Proxy) taken(m Message) (taken []*Hook, script func(Message) Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var taken []*Hook
 	for _, h := range p.hooks {
 		if h.take(m) {
 			taken = append(taken, h)
 		}
 	}
-	return taken
+	return taken, p.script
 }

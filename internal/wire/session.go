@@ -24,12 +24,6 @@ type session struct {
 	fate atomic.Pointer[fate] // what to do with a reply
 }
 
-// fate is what happens to the replies of a cycle.
-type fate struct {
-	cycle int64
-	hook  *Hook
-}
-
 func newSession(p *Proxy, client, server net.Conn) *session {
 	return &session{p: p, client: client, server: server, closed: make(chan struct{})}
 }
@@ -107,15 +101,12 @@ func (s *session) requests(in *bufio.Reader, out *line) {
 		}
 		m := names.read(chunk[at:])
 		for _, h := range s.p.at(m) {
-			switch h.action {
-			case cutBefore:
-				out.send(chunk[:at])
-				h.done()
-				return
-			case cutReply, holdReply:
+			if h.action.reply() {
 				s.fate.CompareAndSwap(nil, &fate{cycle: s.sent.Load(), hook: h})
-			default:
-				h.done()
+				continue
+			}
+			if !s.act(h, chunk[:at:at], in, out) {
+				return
 			}
 		}
 		switch m.Type {
@@ -149,6 +140,13 @@ func (s *session) replies(in *bufio.Reader, out *line) {
 			return
 		}
 		ended := chunk[at] == ready
+		if started && caught == nil {
+			for _, h := range s.p.at(Message{Server: true, Type: chunk[at]}) {
+				if !s.act(h, chunk[:at:at], in, out) {
+					return
+				}
+			}
+		}
 		if f := s.fate.Load(); caught == nil && f != nil && started && f.cycle == cycle {
 			caught = f
 			if !out.send(chunk[:at:at]) {
@@ -165,7 +163,7 @@ func (s *session) replies(in *bufio.Reader, out *line) {
 			if !ended {
 				continue // the server is not yet done
 			}
-			if !s.await(caught) {
+			if !s.await(caught, out) {
 				return
 			}
 			caught = nil
@@ -176,20 +174,5 @@ func (s *session) replies(in *bufio.Reader, out *line) {
 			}
 			chunk = nil
 		}
-	}
-}
-
-// await lets the fate of a reply take its course. It reports whether the client is to get the reply after all.
-func (s *session) await(f *fate) bool {
-	f.hook.done()
-	if f.hook.action == cutReply {
-		return false
-	}
-	select {
-	case <-f.hook.free:
-		s.fate.Store(nil)
-		return true
-	case <-s.closed:
-		return false
 	}
 }

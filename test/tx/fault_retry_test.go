@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
 )
@@ -120,6 +122,56 @@ func writersAtSerializable[T any](t *testing.T, open opener[T]) {
 	var sum int64
 	if err := s.Conn().QueryRow(t.Context(), "select n from entry").Scan(&sum); err != nil || sum != writers {
 		t.Errorf("counted %d, %v, want %d", sum, err, writers)
+	}
+}
+
+// A storm of conflicts does not multiply the load: with a budget the callers together run again as often as it says, and
+// those that it stops have applied nothing.
+func TestStormWithinBudget(t *testing.T) {
+	onPostgres(t, stormWithinBudget[pgx.Tx], stormWithinBudget[*sql.Tx])
+}
+
+func stormWithinBudget[T any](t *testing.T, open opener[T]) {
+	const callers, each, ratio, burst = 8, 10, 0.25, 5
+	s := open(t, postgres(t), callers)
+	table(t, s)
+	if _, err := s.Conn().Exec(t.Context(), insertEntry, 0); err != nil {
+		t.Fatal(err)
+	}
+	db := s.With(tx.Options{Isolation: tx.Serializable, RetryBudget: tx.NewBudget(ratio, burst)})
+	var runs, commits, stopped atomic.Int64
+	var storm sync.WaitGroup
+	for range callers {
+		storm.Go(func() {
+			for range each {
+				err := db.Do(t.Context(), func(ctx context.Context, nt T) error {
+					runs.Add(1)
+					var n int64
+					if err := s.Tx(nt).QueryRow(ctx, "select n from entry").Scan(&n); err != nil {
+						return err
+					}
+					_, err := s.Tx(nt).Exec(ctx, "update entry set n = $1", n+1)
+					return err
+				})
+				switch {
+				case err == nil:
+					commits.Add(1)
+				case errors.Is(err, tx.ErrBudget) && holdfast.OutcomeOf(err) == holdfast.NotApplied:
+					stopped.Add(1)
+				default:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	storm.Wait()
+	most := callers*each + burst + ratio*float64(commits.Load())
+	if got := runs.Load(); float64(got) > most || stopped.Load() == 0 {
+		t.Errorf("%d runs for %d callers, %d stopped by the budget, want at most %v runs and a storm that needs more", got, callers*each, stopped.Load(), most)
+	}
+	var sum int64
+	if err := s.Conn().QueryRow(t.Context(), "select n from entry").Scan(&sum); err != nil || sum != commits.Load() {
+		t.Errorf("counted %d, %v, want %d", sum, err, commits.Load())
 	}
 }
 

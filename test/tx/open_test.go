@@ -105,3 +105,7 @@ func rounds(t testing.TB, usual int) int {
 }
 
 func postgres(t testing.TB) string { return testdb.Postgres(t) }
+
+func postgresServer(t testing.TB) *testdb.Server { return testdb.PostgresServer(t) }
+
+func itoa(n int32) string { return strconv.Itoa(int(n)) }

@@ -68,6 +68,9 @@ func TestRoundTrips(t *testing.T) {
 		{"Do with options", bare, func(ctx context.Context, _ *wiretest.Rig, db *tx.DB[pgx.Tx]) error {
 			return db.With(tx.Options{Isolation: tx.Serializable}).Do(ctx, run)
 		}},
+		{"Do that can ask what became of its commit", bare.plus(1), func(ctx context.Context, _ *wiretest.Rig, db *tx.DB[pgx.Tx]) error {
+			return db.With(tx.Options{ResolveCommit: true}).Do(ctx, run)
+		}},
 		{"two statements with BEGIN", bare.plus(2), func(ctx context.Context, _ *wiretest.Rig, db *tx.DB[pgx.Tx]) error {
 			return db.Run(ctx, tx.Plan[pgx.Tx]{Lead: lead, Work: run})
 		}},

@@ -43,7 +43,12 @@ func (d *driver) beginSQLite(ctx context.Context, s *session, readOnly bool) (t 
 		}
 		pause(ctx) // a database with a shared cache does not wait at all
 	}
-	_, _ = s.conn.ExecContext(lasting, setBusy(timeout)) // for whoever is next
+	// For whoever is next. A connection that is found dead while t is open would be waited for by both.
+	if t != nil {
+		_, _ = t.ExecContext(lasting, setBusy(timeout))
+	} else {
+		_, _ = s.conn.ExecContext(lasting, setBusy(timeout))
+	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

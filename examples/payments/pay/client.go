@@ -35,6 +35,15 @@ type answer struct {
 	body     []byte
 }
 
+// A till is where a client pays: one of the routes.
+type till struct {
+	*client
+	path string
+}
+
+// at returns the till of payment n. Every occasion comes to both.
+func (c *client) at(n int) till { return till{c, paths[n/10%len(paths)]} }
+
 func newClient(server *story.Server) *client {
 	return &client{server: server, acked: map[bought]Receipt{}}
 }
@@ -46,13 +55,13 @@ func (c *client) complain(format string, args ...any) {
 }
 
 // send makes one request.
-func (c *client) send(ctx context.Context, tenant, key string, p Payment) (answer, error) {
+func (c till) send(ctx context.Context, tenant, key string, p Payment) (answer, error) {
 	c.requests.Add(1)
 	body, err := json.Marshal(p)
 	if err != nil {
 		return answer{}, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.server.URL()+"/payments", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.server.URL()+c.path, bytes.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}
@@ -64,11 +73,11 @@ func (c *client) send(ctx context.Context, tenant, key string, p Payment) (answe
 	}
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	return answer{status: res.StatusCode, replayed: res.Header.Get("Idempotent-Replayed") != "", body: text}, err
+	return answer{status: res.StatusCode, replayed: res.Header.Get("Idempotency-Replayed") != "", body: text}, err
 }
 
 // pay sends a payment until there is an answer, always with the same key.
-func (c *client) pay(ctx context.Context, tenant, key string, p Payment) (answer, error) {
+func (c till) pay(ctx context.Context, tenant, key string, p Payment) (answer, error) {
 	wait := 2 * time.Millisecond
 	for {
 		a, err := c.send(ctx, tenant, key, p)
@@ -87,7 +96,7 @@ func (c *client) pay(ctx context.Context, tenant, key string, p Payment) (answer
 
 // cut sends a payment and hangs up: when the reply arrives, of which it takes nothing, so that the server has committed and
 // the client does not know; or at once, in the middle of the server's work.
-func (c *client) cut(ctx context.Context, tenant, key string, p Payment, atOnce bool) {
+func (c till) cut(ctx context.Context, tenant, key string, p Payment, atOnce bool) {
 	c.requests.Add(1)
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", c.server.Address)
@@ -99,8 +108,8 @@ func (c *client) cut(ctx context.Context, tenant, key string, p Payment, atOnce 
 	if err != nil {
 		return
 	}
-	_, _ = fmt.Fprintf(conn, "POST /payments HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\nX-Tenant: %s\r\nContent-Length: %d\r\n\r\n%s",
-		key, tenant, len(body), body)
+	_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: shop\r\nIdempotency-Key: %s\r\nX-Tenant: %s\r\nContent-Length: %d\r\n\r\n%s",
+		c.path, key, tenant, len(body), body)
 	if atOnce {
 		return
 	}

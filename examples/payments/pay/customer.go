@@ -13,7 +13,7 @@ import (
 const clicks = 3
 
 // customer makes payment n, and on some occasions does what a client must not get away with.
-func customer(ctx context.Context, c *client, n int) error {
+func customer(ctx context.Context, c till, n int) error {
 	key := fmt.Sprintf("key-%03d", n)
 	p := Payment{Order: fmt.Sprintf("order-%03d", n), Amount: int64(100 + n)}
 	if n%10 == 3 {
@@ -37,7 +37,7 @@ func customer(ctx context.Context, c *client, n int) error {
 }
 
 // buy is a double click, two lost replies, and a retry to be sure.
-func buy(ctx context.Context, c *client, tenant, key string, p Payment) error {
+func buy(ctx context.Context, c till, tenant, key string, p Payment) error {
 	var wg sync.WaitGroup
 	errs := make([]error, clicks)
 	for i := range errs {
@@ -50,7 +50,7 @@ func buy(ctx context.Context, c *client, tenant, key string, p Payment) error {
 }
 
 // ack pays and keeps the receipt. Every answer to a key must be the same; known tells that there was one before.
-func ack(ctx context.Context, c *client, tenant, key string, p Payment, known bool) error {
+func ack(ctx context.Context, c till, tenant, key string, p Payment, known bool) error {
 	a, err := c.pay(ctx, tenant, key, p)
 	if err != nil {
 		return err

@@ -22,10 +22,14 @@ func handler(pay func(ctx context.Context, tenant, key string, p Payment) (body 
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		// In a real service the tenant comes from the authentication, not from a header.
-		body, replayed, err := pay(r.Context(), r.Header.Get("X-Tenant"), r.Header.Get("Idempotency-Key"), p)
+		tenant, err := tenantOf(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		body, replayed, err := pay(r.Context(), tenant, r.Header.Get("Idempotency-Key"), p)
 		if replayed {
-			w.Header().Set("Idempotent-Replayed", "true")
+			w.Header().Set("Idempotency-Replayed", "true")
 		}
 		if err != nil {
 			status := statusOf(err)
@@ -48,8 +52,10 @@ func statusOf(err error) int {
 		return failure.Status
 	case errors.Is(err, idem.ErrKeyInvalid):
 		return http.StatusBadRequest
-	case errors.Is(err, idem.ErrMismatch), errors.Is(err, idem.ErrKeyExpired):
+	case errors.Is(err, idem.ErrMismatch):
 		return http.StatusUnprocessableEntity
+	case errors.Is(err, idem.ErrKeyExpired):
+		return http.StatusGone
 	case errors.Is(err, idem.ErrInFlight):
 		return http.StatusConflict
 	default: // a retry with the same key is safe, whatever happened
@@ -57,13 +63,20 @@ func statusOf(err error) int {
 	}
 }
 
-// serveOurs serves the service, serveNaive the other one.
+// Routes of the servers.
+var paths = []string{"/payments", "/checkout"}
+
+// serveOurs has the boundary in the service on one route, and in the middleware on the other. serveNaive serves the naive
+// service on both.
 func serveOurs[T any](db *tx.DB[T]) http.Handler {
 	s := NewService(db)
-	return handler(func(ctx context.Context, tenant, key string, p Payment) ([]byte, bool, error) {
+	mux := http.NewServeMux()
+	mux.Handle("POST "+paths[0], handler(func(ctx context.Context, tenant, key string, p Payment) ([]byte, bool, error) {
 		res, err := s.Pay(ctx, tenant, key, p)
 		return res.Body, res.Replayed, err
-	})
+	}))
+	mux.Handle("POST "+paths[1], screened(checkout(db, s.shop)))
+	return mux
 }
 
 func serveNaive[T any](db *tx.DB[T]) http.Handler {

@@ -85,7 +85,7 @@ func rush(ctx context.Context, cl *client) error {
 	for i := range customers {
 		wg.Go(func() {
 			for n := range queue {
-				errs[i] = errors.Join(errs[i], customer(ctx, cl, n))
+				errs[i] = errors.Join(errs[i], customer(ctx, cl.at(n), n))
 			}
 		})
 	}

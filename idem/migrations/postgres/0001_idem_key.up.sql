@@ -3,7 +3,7 @@ create table if not exists "idem_key" (
 	k           bytea primary key,                                -- digest of scope, name and value
 	scope       text not null,                                    -- tenant or caller
 	name        text not null,                                    -- operation
-	state       smallint not null,                                -- 1 running, 2 completed, 3 failed
+	state       smallint not null,                                -- 1 running, 2 completed, 3 failed, 4 tombstone
 	fp          bytea not null,                                   -- fingerprint of the request, empty if there is none
 	nonce       bigint not null,                                  -- which execution wrote the row
 	epoch       bigint not null default 0,                        -- fence of work that leaves the database
