@@ -65,7 +65,7 @@ func (k *Keys[T]) Release(ctx context.Context, key Key) (released bool, err erro
 		return released, err
 	case state == stateCompleted:
 		return false, ErrCompleted
-	case state > stateFailed:
+	case state == stateTombstone:
 		return false, ErrKeyExpired
 	}
 	return false, nil

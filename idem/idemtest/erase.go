@@ -104,6 +104,12 @@ func releases[T any](s *suite[T]) {
 		s.Fatalf("got %+v", res)
 	}
 	s.wantEffects("completed", 1)
+	s.exec("update idem_key set state = 4, codec = 0, status = 0, body = null") // what a sweep leaves of an expired answer
+	_, err = keys.Release(s.ctx, key("failed"))
+	s.want(err, idem.ErrKeyExpired)
+	if got, err := keys.Delete(s.ctx, key("failed")); err != nil || !got {
+		s.Fatalf("a tombstone: got %v, %v", got, err)
+	}
 	refusesBadKeys(s, func(k idem.Key) error { _, err := keys.Release(s.ctx, k); return err })
 }
 
