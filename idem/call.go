@@ -59,6 +59,7 @@ type call struct {
 	missed  bool   // the answer of an execution could not be stored
 	work    func() // tells the other calls of the key in this process that the closure is about to run
 	row     row
+	asked   asked // when the row was last asked for
 }
 
 type runningKey struct{}
@@ -100,7 +101,7 @@ func newCall(key Key) *call {
 // transaction of ours. On PostgreSQL the isolation level decides which are needed, and only the server knows it: k guesses
 // what it has found before, and insist makes good a wrong guess.
 func (k *Keys[T]) claim(c *call) []*tx.Stmt {
-	c.locked, c.late, c.current, c.row = k.sql.lock == "", false, false, row{}
+	c.locked, c.late, c.current, c.row, c.asked = k.sql.lock == "", false, false, row{}, k.cache.ask()
 	c.settled = k.sql.lock == "" || k.snapshots.Load()
 	lookup := &tx.Stmt{SQL: k.sql.lookup, Args: []any{c.digest[:]}, Dest: c.row.dest()}
 	fp, ttl := c.key.Fingerprint.bytes(), k.o.TTL.Microseconds()
@@ -171,6 +172,6 @@ func (k *Keys[T]) complete(c *call, e entry) *tx.Stmt {
 
 // lookup reads the row of c outside a transaction.
 func (k *Keys[T]) lookup(ctx context.Context, c *call) error {
-	c.locked, c.row = false, row{}
+	c.locked, c.row, c.asked = false, row{}, k.cache.ask()
 	return k.db.Conn().QueryRow(ctx, k.sql.lookup, c.digest[:]).Scan(c.row.dest()...)
 }

@@ -25,7 +25,8 @@
 //     while the first call is still running, only in its own process, since its row is not committed.
 //   - A business failure that is final is an answer too: see [Failure]. A declined card (402) is replayed, a 503 is not.
 //   - In a transaction of the caller's nothing is committed, rolled back or retried, and a refusal leaves it usable.
-//   - No scope reads another's answers: keys are digests of scope, name and value, each with its length.
+//   - No scope reads another's answers: keys are digests of scope, name and value, each with its length. An answer that
+//     a codec has sealed does not open in the row of another key, even for somebody who can write to the table.
 //
 // They hold at READ COMMITTED, REPEATABLE READ and SERIALIZABLE. At the latter two a lost race is a serialization failure,
 // which [Do] retries and which a caller's own transaction must.
@@ -52,6 +53,15 @@
 // other tools. In a transaction at READ COMMITTED the row of a key is inserted once, complete, with the commit: no second
 // version, nothing to vacuum until it is swept. On PostgreSQL a transaction-level advisory lock on 64 bits of the digest
 // stands for the running operation. The columns epoch, lease_until and attempts are for work that leaves the database.
+//
+// [Options].Codecs seal answers, failures too, before they are stored: [AESGCM] encrypts them. [Options].CacheBytes keeps
+// answers in memory, so that a repetition in the same process costs no round trip.
+//
+// # Removal
+//
+// [Keys.Erase] removes all that is kept of a scope, [Keys.Delete] one key, and [Keys.Release] one whose answer is a
+// failure. What is removed is a new operation when it comes again: end the traffic before, and undo the effect by hand
+// where it must not happen twice. None touches an operation that is running.
 //
 // # States
 //

@@ -26,8 +26,10 @@ var (
 	ErrOutcomeUnknown = errors.New("idem: nobody knows whether the operation was done: retry with the same key")
 	// ErrStoreUnavailable: the database could not be reached, and the closure did not run.
 	ErrStoreUnavailable = errors.New("idem: the database is unavailable")
-	// ErrResult: the result cannot be encoded, or the stored one does not decode into the type asked for.
-	ErrResult = errors.New("idem: the result does not fit its type")
+	// ErrResult: the result cannot be encoded or sealed, or the stored one does not open or decode into the type asked for.
+	ErrResult = errors.New("idem: the result cannot be stored or read")
+	// ErrCompleted: a key whose operation completed is not released. [Keys.Delete] forgets it, and it is done again.
+	ErrCompleted = errors.New("idem: the operation completed: a key is released only if it failed")
 	// ErrFailed matches every [*Failure].
 	ErrFailed = errors.New("idem: the operation failed for good")
 )

@@ -15,9 +15,10 @@ const (
 	EventCompleted holdfast.EventKind = "idem.completed"
 	// EventFailed: it ran, and its failure is the stored answer. Err is the failure.
 	EventFailed holdfast.EventKind = "idem.failed"
-	// EventReleased: it ran and returned an error that is no answer. The key is free. Err is the error.
+	// EventReleased: the key is free. It ran and returned an error that is no answer, which is Err, or its failure was
+	// taken back by [Keys.Release], and Err is nil.
 	EventReleased holdfast.EventKind = "idem.released"
-	// EventReplayed: a repetition got the stored answer.
+	// EventReplayed: a repetition got the stored answer. Err is set if it could not be opened.
 	EventReplayed holdfast.EventKind = "idem.replayed"
 	// EventInFlight: a duplicate was refused while the first was running.
 	EventInFlight holdfast.EventKind = "idem.in_flight"
@@ -27,6 +28,11 @@ const (
 	EventExpired holdfast.EventKind = "idem.expired"
 	// EventUnknown: the outcome of the commit is unknown. Err is why.
 	EventUnknown holdfast.EventKind = "idem.unknown"
+	// EventDeleted: the answer was forgotten by [Keys.Delete].
+	EventDeleted holdfast.EventKind = "idem.deleted"
+	// EventErased: the keys of a scope were removed. Count is how many, Name the table, Key a digest of the scope, Err why
+	// some may be left.
+	EventErased holdfast.EventKind = "idem.erased"
 	// EventSwept: expired rows were removed. Count is how many, Name the table.
 	EventSwept holdfast.EventKind = "idem.swept"
 )

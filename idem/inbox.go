@@ -32,6 +32,9 @@ type InboxOptions struct {
 // An Inbox remembers which messages a consumer has handled, in the transaction that handles them: a message whose handler
 // fails, panics or dies leaves no mark and is handled when it comes again; one whose handler committed is not handled
 // again. It is safe for concurrent use.
+//
+// It keeps the names of consumers and the IDs of messages, until they are swept, and no content: there is nothing of a
+// scope to erase. Where an ID is personal by itself, such as an e-mail address, give a hash of it.
 type Inbox[T any] struct {
 	db       *tx.DB[T]
 	consumer string

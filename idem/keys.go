@@ -18,6 +18,16 @@ type Options struct {
 	// AllowReuse lets a key whose answer has expired be used for a new operation, whatever its fingerprint. Default: such a
 	// key is refused with [ErrKeyExpired], since the caller may mean the old operation.
 	AllowReuse bool
+	// CacheBytes is about how much memory this process may spend on answers that it has given. A repetition by [Do] with the
+	// same fingerprint then costs no round trip. It may get an answer for up to CacheFor after it has expired, or another
+	// process has deleted or erased it. What Codecs have sealed stays sealed in memory. Default: 0, which keeps none.
+	CacheBytes int
+	// CacheFor is how long an answer is kept in memory, TTL at most. Default: 1 minute.
+	CacheFor time.Duration
+	// Codecs seal the answers in the table, failures too: the first seals, and each opens what it has sealed. The scope, the
+	// name and the status stay readable, and answers from before are read as they are. See [AESGCM]. Default: none, which
+	// keeps answers plain.
+	Codecs []Codec
 	// KeepFailedWrites commits what a closure wrote before it returned a [*Failure] that is stored. Default: the writes
 	// are undone.
 	KeepFailedWrites bool
@@ -50,12 +60,15 @@ const (
 
 // Keys are the idempotency keys of one table. They are safe for concurrent use.
 type Keys[T any] struct {
-	db    *tx.DB[T]
-	o     Options
-	sql   keySQL
-	table tx.Table
-	seen  *recent
-	err   error
+	db       *tx.DB[T]
+	o        Options
+	sql      keySQL
+	eraseSQL eraseSQL
+	table    tx.Table
+	seen     *recent
+	cache    *cache
+	codecs   codecs
+	err      error
 
 	flights   flights
 	snapshots atomic.Bool // claims have met transactions with one snapshot
@@ -75,6 +88,12 @@ func New[T any](db *tx.DB[T], o *Options) *Keys[T] {
 	k.table = tx.Table{Schema: k.o.Schema, Name: k.o.Table, Columns: keyColumns}
 	k.err = checkOptions(db.Dialect(), k.o.Schema, k.o.Table, k.o.TTL, k.o.Wait)
 	k.sql = newKeySQL(db.Dialect(), k.o.Schema, k.o.Table)
+	k.eraseSQL = newEraseSQL(db.Dialect(), k.o.Schema, k.o.Table)
+	k.cache = newCache(k.o.CacheBytes, min(cmp.Or(k.o.CacheFor, time.Minute), k.o.TTL))
+	var err error
+	if k.codecs, err = newCodecs(k.o.Codecs); k.err == nil {
+		k.err = cmp.Or(err, checkCache(k.o))
+	}
 	return k
 }
 

@@ -28,6 +28,10 @@ func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replaye
 	if k.within(ctx, c) {
 		return entry{}, false, k.refuse(ctx, c, &InFlightError{RetryAfter: retryAfter})
 	}
+	if k.recollect(c) {
+		return k.answer(ctx, c, answered, nil)
+	}
+	defer func() { k.keep(c, e, replayed) }()
 	return k.together(ctx, c, fn)
 }
 
@@ -92,7 +96,7 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 			k.observe(ctx, EventClaimed, c, nil)
 			drop := k.db.Mark(ctx, t)
 			var err error
-			if e, failure, err = k.perform(k.enter(ctx, c), t, fn); err != nil {
+			if e, failure, err = k.perform(k.enter(ctx, c), c, t, fn); err != nil {
 				return err
 			}
 			complete := k.complete(c, e)
@@ -114,16 +118,19 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 }
 
 // perform calls the closure. failure is set if its error is an answer to store.
-func (k *Keys[T]) perform(ctx context.Context, t T, fn work[T]) (e entry, failure, err error) {
+func (k *Keys[T]) perform(ctx context.Context, c *call, t T, fn work[T]) (e entry, failure, err error) {
 	e, err = fn(ctx, t)
 	if f, ok := asFailure(err); ok {
-		text, encodeErr := f.encode(k.o.MaxBody)
-		return entry{state: stateFailed, codec: codecJSON, status: f.Status, stored: text}, err, encodeErr
-	}
-	if len(e.body) > k.o.MaxBody {
+		failure = err
+		e = entry{state: stateFailed, codec: codecJSON, status: f.Status}
+		e.stored, err = f.encode(k.o.MaxBody)
+	} else if len(e.body) > k.o.MaxBody {
 		e.codec, e.stored = codecNone, nil
 	}
-	return e, nil, err
+	if err == nil {
+		e, err = k.seal(ctx, c, e)
+	}
+	return e, failure, err
 }
 
 // succeeded tells of an answer that is committed. It returns the failure if that is what it is.
@@ -173,8 +180,9 @@ func (k *Keys[T]) answer(ctx context.Context, c *call, v verdict, err error) (en
 	switch {
 	case v == answered:
 		k.seen.add(c.digest)
-		k.observe(ctx, EventReplayed, c, nil)
-		return c.row.entry, true, nil
+		e, err := k.open(ctx, c)
+		k.observe(ctx, EventReplayed, c, err)
+		return e, err == nil, err
 	case errors.Is(err, ErrMismatch):
 		k.observe(ctx, EventMismatch, c, err)
 	case errors.Is(err, ErrKeyExpired):

@@ -27,6 +27,14 @@ var pins = []struct {
 	}},
 	{"replay", trips{{2, 2}, {2, 2}, {2, 2}, {2, 2}, {5, 5}}, func(r *rig) { r.forget(); r.do("known", two, nil) }},
 	{"replay of what this process has seen", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func(r *rig) { r.do("known", two, nil) }},
+	{"replay from the cache", trips{}, func(r *rig) {
+		_, err := idem.Do(r.ctx, r.cache, r.key("known"), two)
+		r.must(err)
+	}},
+	{"Delete", trips{{2, 2}, {2, 2}, {2, 2}, {2, 2}, {4, 4}}, func(r *rig) {
+		_, err := r.keys.Delete(r.ctx, r.key(r.next()))
+		r.must(err)
+	}},
 	{"replay of a failure", trips{{2, 2}, {2, 2}, {2, 2}, {2, 2}, {5, 5}}, func(r *rig) { r.forget(); r.do("failed", two, idem.ErrFailed) }},
 	{"mismatch", trips{{2, 2}, {2, 2}, {2, 2}, {2, 2}, {5, 5}}, func(r *rig) {
 		r.forget()

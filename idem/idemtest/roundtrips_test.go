@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,6 +21,7 @@ type rig struct {
 	*wiretest.Rig
 	db    *tx.DB[pgx.Tx]
 	keys  *idem.Keys[pgx.Tx]
+	cache *idem.Keys[pgx.Tx]
 	inbox *idem.Inbox[pgx.Tx]
 	ctx   context.Context //nolint:containedctx // it is that of the test
 	scope string
@@ -148,6 +150,9 @@ func (r *rig) prepare() {
 	r.do("known", two, nil)
 	r.do("failed", then(idem.Terminal(errNo)), errNo)
 	_, err := idem.Do(r.ctx, r.keys, r.paid("paid", "100"), two)
+	r.must(err)
+	r.cache = idem.New(r.db, &idem.Options{CacheBytes: 1 << 20, CacheFor: time.Hour})
+	_, err = idem.Do(r.ctx, r.cache, r.key("known"), two)
 	r.must(err)
 	_, err = r.inbox.Do(r.ctx, "known", handle)
 	r.must(err)

@@ -43,13 +43,29 @@ func (g *Group[K, L, R]) Join(key K, lead L) (f *Flight[L, R], leads bool) {
 // share. If there is not, each of the others is on its own.
 func (g *Group[K, L, R]) Land(key K, f *Flight[L, R], share func() (result R, ok bool)) {
 	g.mu.Lock()
-	delete(g.flights, key)
+	if g.flights[key] == f {
+		delete(g.flights, key)
+	}
 	joined := f.joined
 	g.mu.Unlock()
 	defer close(f.landed)
 	if joined {
 		f.result, f.ok = share()
 	}
+}
+
+// Forget keeps later calls out of the flight of key: they begin one of their own. Those that wait for it go on waiting.
+func (g *Group[K, L, R]) Forget(key K) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.flights, key)
+}
+
+// ForgetAll is [Group.Forget] for all keys.
+func (g *Group[K, L, R]) ForgetAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(g.flights)
 }
 
 // Work tells the others that the leader is past asking and at work. Only the leader calls it, as often as it likes.

@@ -83,3 +83,26 @@ func TestNobodyWaits(t *testing.T) {
 	})
 	<-f.Landed()
 }
+
+// Who comes after a flight is forgotten does not get what it was under way to share, and its landing leaves the next alone.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	var group flight.Group[int, struct{}, string]
+	for _, forget := range []func(){func() { group.Forget(1) }, group.ForgetAll} {
+		first, _ := group.Join(1, struct{}{})
+		waiting, _ := group.Join(1, struct{}{})
+		forget()
+		second, leads := group.Join(1, struct{}{})
+		if !leads || second == first {
+			t.Fatal("a call joined a flight that was forgotten")
+		}
+		group.Land(1, first, func() (string, bool) { return "first", true })
+		if got, ok := waiting.Result(); got != "first" || !ok {
+			t.Fatalf("who waited got %q, %v", got, ok)
+		}
+		if f, leads := group.Join(1, struct{}{}); leads || f != second {
+			t.Fatal("the first flight took the second down with it")
+		}
+		group.Land(1, second, func() (string, bool) { return "", false })
+	}
+}
