@@ -208,9 +208,11 @@ func (db *DB[T]) pause(ctx context.Context, attempt int, err error) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		aborted.Stop = context.Cause(ctx)
+	}
+	if cause := context.Cause(ctx); cause != nil { // also when both were ready
+		aborted.Stop = cause
 		return aborted
 	}
+	return nil
 }
