@@ -31,6 +31,7 @@ type Proxy struct {
 	sessions map[*session]struct{}
 	refusing bool
 	closed   bool
+	deaf     bool // to requests to cancel
 }
 
 // Start starts a proxy for the server at a URL. delay is added in each direction, without a bound on throughput.

@@ -79,6 +79,9 @@ func (s *session) open(in *bufio.Reader) (packet []byte, serve bool) {
 				return nil, false
 			}
 		case cancelRequest:
+			if s.p.losesCancels() {
+				return nil, false
+			}
 			_, _ = s.server.Write(packet)
 			_, _ = s.server.Read(make([]byte, 1)) // the server closes once it has acted
 			return nil, false

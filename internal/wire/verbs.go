@@ -32,3 +32,17 @@ func (p *Proxy) Trickle(match Match) *Hook { return p.hook(match, trickle) }
 
 // TrickleReplyTo delivers the reply to the message byte by byte.
 func (p *Proxy) TrickleReplyTo(match Match) *Hook { return p.hook(match, trickleReply) }
+
+// LoseCancels drops the requests to cancel a query from now on, as a network does that goes down with the connection. pgx
+// sends one for what ran on a connection that broke.
+func (p *Proxy) LoseCancels() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = true
+}
+
+func (p *Proxy) losesCancels() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deaf
+}
