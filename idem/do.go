@@ -18,7 +18,8 @@ import (
 //
 // On pgx it costs no round trip more than the transaction of fn would by itself. The exception is a storm of
 // repetitions: while they are more than two calls of three, each call reads first, which answers a repetition in one round
-// trip and costs a first call one.
+// trip and costs a first call one. At REPEATABLE READ and SERIALIZABLE the first call of a Keys costs one more, which finds
+// out the level.
 //
 // Besides the errors of fn and of [tx.DB.Do], it returns [*Failure], [*KeyError], [*MismatchError], [*InFlightError],
 // [ErrKeyExpired], [ErrNotRetained], [ErrResult], [ErrStoreUnavailable] and [ErrOutcomeUnknown]. After ErrOutcomeUnknown

@@ -41,8 +41,8 @@ type Options struct {
 	// Table is the table's name, of 40 bytes at most. Default: "idem_key".
 	Table string
 	// Tombstone is for how long after its answer has expired a key is remembered, without the answer: a late retry is then
-	// refused with [ErrKeyExpired], where it would do the work again. Once [Keys.Sweep] has removed the key, it is new. Default: as long as TTL.
-	// Negative: the key goes with its answer.
+	// refused with [ErrKeyExpired], where it would do the work again. Once [Keys.Sweep] has removed the key, it is new.
+	// Default: as long as TTL. Negative: the key goes with its answer.
 	Tombstone time.Duration
 	// TTL is how long an answer is kept. Make it longer than the longest path on which a retry can come. Default: 24 hours.
 	TTL time.Duration

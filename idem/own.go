@@ -13,8 +13,8 @@ import (
 // sees the answer of the other execution.
 var errOvertaken = errors.New("idem: another execution of the key was faster")
 
-// errMoved: the answer could not be stored, and there is no other.
-var errMoved = errors.New("idem: the answer cannot be stored in the table of the claim: set Options.Schema if the closure changes search_path")
+// errMoved: the answer could not be stored, and there is no other, or no longer.
+var errMoved = errors.New("idem: the answer could not be stored beside the claim, and nothing was done: set Options.Schema if the closure changes search_path, otherwise another's answer was there and has gone, so call again")
 
 // do runs the operation, or finds the answer of another call.
 func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replayed bool, err error) {

@@ -20,9 +20,9 @@
 //
 // What is proved is that the operation of a key has one effect and one answer, when the call is repeated ([Twice]), made at
 // the same moment ([Together]), or meets a failure at any of its operations on the database ([CrashEverywhere]). Each proof
-// catches what it is for by holding calls at each point, not by luck: a handler that looks and then acts fails Together, one that marks
-// first and works later fails Together and CrashEverywhere, since calls are held at each point until the others have come
-// there, or have seen what was left half done.
+// catches what it is for by holding calls at each point until the others have come there, or have seen what was left half
+// done, and not by luck: a handler that looks and then acts fails Together, one that marks first and works later fails
+// Together and CrashEverywhere.
 //
 // # Where faults come from
 //

@@ -237,7 +237,7 @@ func (p *parser) escape() (rune, error) {
 	return rune("\"\\/\b\f\n\r\t"[i]), nil
 }
 
-// unicode takes \uXXXX, or two that are a surrogate pair.
+// unicode takes \u and its four hexadecimal digits, or two of those that are a surrogate pair.
 func (p *parser) unicode() (rune, error) {
 	first, err := p.hex()
 	if err != nil || !utf16.IsSurrogate(first) {
