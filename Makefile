@@ -45,10 +45,10 @@ test: $(SERVICES) ## start the servers and run all tests with the race detector
 	$(SERVICES) -- $(MAKE) test/inside
 
 test/inside: test/race
-	GOWORK=off go test -timeout 40m ./...
+	GOWORK=off go test -timeout 20m ./...
 
 test/race: ## the same on the servers that HOLDFAST_TEST_POSTGRES and HOLDFAST_TEST_REDIS name, or local ones
-	go test -race -shuffle=on -timeout 40m work
+	go test -race -shuffle=on -timeout 20m work
 
 test/short: ## without the long campaigns
 	go test -short -timeout 10m work
