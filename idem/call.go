@@ -115,7 +115,7 @@ func (k *Keys[T]) claim(c *call) []*tx.Stmt {
 		lookup.Dest = append([]any{&c.late}, lookup.Dest...)
 		lookup.Args = []any{number, c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}
 	}
-	lock := &tx.Stmt{SQL: k.sql.lock, Args: []any{number}, Dest: []any{&c.locked, &c.table, &c.current}}
+	lock := &tx.Stmt{SQL: k.sql.lock, Args: []any{number, c.digest[:]}, Dest: []any{&c.locked, &c.table, &c.current}}
 	return []*tx.Stmt{lock, lookup}
 }
 

@@ -87,7 +87,7 @@ func New[T any](db *tx.DB[T], o *Options) *Keys[T] {
 	k.o.MaxBody = cmp.Or(k.o.MaxBody, 1<<20)
 	k.table = tx.Table{Schema: k.o.Schema, Name: k.o.Table, Columns: keyColumns}
 	k.err = checkOptions(db.Dialect(), k.o.Schema, k.o.Table, k.o.TTL, k.o.Wait)
-	k.sql = newKeySQL(db.Dialect(), k.o.Schema, k.o.Table)
+	k.sql = newKeySQL(db.Dialect(), k.o.Schema, k.o.Table, k.o.AllowReuse)
 	k.eraseSQL = newEraseSQL(db.Dialect(), k.o.Schema, k.o.Table)
 	k.cache = newCache(k.o.CacheBytes, min(cmp.Or(k.o.CacheFor, time.Minute), k.o.TTL))
 	var err error

@@ -46,8 +46,13 @@ type keySQL struct {
 	sweep, bury string
 }
 
-// lockPostgres never waits and never fails, so it leaves a transaction of the caller's usable.
-const lockPostgres = `select pg_try_advisory_xact_lock({lock}), {oid}, current_setting('transaction_isolation') = 'read committed'`
+// lockPostgres never waits and never fails, so it leaves a transaction of the caller's usable. Where the row is the answer it
+// takes no lock, so that none outlives a replay by the time of its rollback, and keeps out whoever comes after a deletion.
+const lockPostgres = `select case when not exists (select from {table} where k = $2::bytea{answer}) then pg_try_advisory_xact_lock({lock})
+	else false end, {oid}, current_setting('transaction_isolation') = 'read committed'`
+
+// liveAnswer leaves out the rows that AllowReuse replaces.
+const liveAnswer = ` and (state = 1 or state in (2, 3) and expires_at > clock_timestamp())`
 
 const claimPostgres = `with lock as (
 	select 1 where current_setting('transaction_isolation') <> 'read committed' and pg_try_advisory_xact_lock({lock})
@@ -118,8 +123,12 @@ const sweepSQLite = `delete from {table} where k in (
 const burySQLite = `update {table} set state = 4, codec = 0, status = 0, body = null, expires_at = expires_at + $2 / 1000
 where k in (select k from {table} where expires_at <= ` + nowSQLite + ` and state in (2, 3) order by expires_at limit $1)`
 
-func newKeySQL(d *tx.Dialect, schema, table string) keySQL {
+func newKeySQL(d *tx.Dialect, schema, table string, reuse bool) keySQL {
 	in := inTable(d, schema, table)
+	answer := ""
+	if reuse {
+		answer = liveAnswer
+	}
 	if d == tx.SQLite {
 		return keySQL{
 			claim: in(claimSQLite), lookup: in(lookupSQLite), complete: in(completeSQLite),
@@ -127,7 +136,7 @@ func newKeySQL(d *tx.Dialect, schema, table string) keySQL {
 		}
 	}
 	return keySQL{
-		lock: in(lockPostgres), claim: in(claimPostgres), lookup: in(lookupPostgres), insert: in(insertPostgres),
+		lock: in(strings.Replace(lockPostgres, "{answer}", answer, 1)), claim: in(claimPostgres), lookup: in(lookupPostgres), insert: in(insertPostgres),
 		complete: in(completePostgres), release: in(releaseSQL), sweep: in(sweepPostgres),
 	}
 }

@@ -16,14 +16,14 @@ func lifetimeRules[T any]() []rule[T] {
 		{"Tombstone", "a sweep takes the answer and leaves the key, which is refused until its tombstone goes too", tombstone[T]},
 		{"AllowReuse", "with AllowReuse an expired key does new work, once, at every isolation level", allowReuse[T]},
 		{"SweptBehindSnapshot", "a call that is refused for a row which was swept since its snapshot leaves none behind", sweptBehind[T]},
+		{"ReplayHoldsNothing", "what got an answer or a refusal does not keep the key from whoever comes after its deletion", replayHoldsNothing[T]},
 		{"Sweep", "sweepers remove what has expired, in batches, and nothing else", sweeps[T]},
 	}
 }
 
 func expired[T any](s *suite[T]) {
 	heard := &events{}
-	// It waits, since the rollback of a refusal goes on after the call.
-	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: -1, Wait: time.Minute, Observer: heard}), &counter{}
+	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: -1, Observer: heard}), &counter{}
 	_, err := idem.Do(s.ctx, keys, key("old"), work(s, "old", runs, 1))
 	s.must(err)
 	s.awaitExpiry("idem_key", 0)
@@ -50,7 +50,7 @@ func expired[T any](s *suite[T]) {
 }
 
 func tombstone[T any](s *suite[T]) {
-	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: time.Hour, Wait: time.Minute}), &counter{}
+	keys, runs := idem.New(s.DB, &idem.Options{TTL: time.Millisecond, Tombstone: time.Hour}), &counter{}
 	first := key("buried")
 	first.Fingerprint = idem.FingerprintOf("first")
 	_, err := idem.Do(s.ctx, keys, first, work(s, "buried", runs, "secret"))
@@ -228,6 +228,38 @@ func sweptBehind[T any](s *suite[T]) {
 		if res.Replayed || res.Value != 3 {
 			s.Fatalf("%v: got %+v", level, res)
 		}
+		s.exec("delete from idem_key")
+	}
+}
+
+func replayHoldsNothing[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.ConcurrentWriters {
+		s.Log("there is one writer, and the caller's transaction is it")
+		return
+	}
+	for name, o := range map[string]*idem.Options{
+		"answered": nil, "answered with AllowReuse": {AllowReuse: true}, "refused": {TTL: time.Millisecond},
+	} {
+		keys, runs := idem.New(s.DB, o), &counter{}
+		_, err := idem.Do(s.ctx, keys, key(name), work(s, name, runs, 1))
+		s.must(err)
+		f := s.begin()
+		if name == "refused" {
+			s.awaitExpiry("idem_key", 0)
+			_, err = idem.DoTx(s.ctx, keys, f.Tx, key(name), work(s, name, runs, 2))
+			s.want(err, idem.ErrKeyExpired)
+		} else {
+			res, err := idem.DoTx(s.ctx, keys, f.Tx, key(name), work(s, name, runs, 2))
+			if err != nil || !res.Replayed {
+				s.Fatalf("%s: got %+v, %v", name, res, err)
+			}
+		}
+		s.exec("delete from idem_key")
+		res, err := idem.Do(s.ctx, idem.New(s.DB, nil), key(name), work(s, name, runs, 3)) // f is still open
+		if err != nil || res.Value != 3 {
+			s.Fatalf("%s: got %+v, %v", name, res, err)
+		}
+		s.must(f.Rollback(s.ctx))
 		s.exec("delete from idem_key")
 	}
 }

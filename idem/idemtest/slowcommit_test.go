@@ -73,7 +73,7 @@ func (c *cutter) goesOn(do func(ctx context.Context) error) {
 				return err
 			}
 		}
-		asksKey, asksMark := wire.Runs("select pg_try_advisory_xact_lock"), wire.Runs("with lock as materialized")
+		asksKey, asksMark := wire.Runs("select case when not exists"), wire.Runs("with lock as materialized")
 		looks := c.proxy.Watch(func(m wire.Message) bool { return asksKey(m) || asksMark(m) })
 		c.proxy.Break()
 		for looks.Hits() < 2 {
