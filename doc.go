@@ -11,4 +11,5 @@
 //   - [Outcome] and [OutcomeOf]: whether an effect happened, did not happen, or nobody knows
 //   - [Observer] and [Event]: what a package tells of every duplicate, conflict, retry and loss
 //   - [WithCorrelationID]: the ID that ties the events and attempts of one request together
+//   - [ExternalCall]: refuses to leave the database while the transaction around it holds locks
 package holdfast

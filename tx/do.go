@@ -86,6 +86,7 @@ func (db *DB[T]) work(ctx context.Context, s *scope, t T, fn func(context.Contex
 	returned := false
 	defer func() {
 		s.over = true
+		s.locks.End()
 		if returned && err == nil {
 			return
 		}
@@ -99,7 +100,7 @@ func (db *DB[T]) work(ctx context.Context, s *scope, t T, fn func(context.Contex
 			ended = &EndedError{Err: err}
 		}
 	}()
-	err = fn(context.WithValue(ctx, scopeKey{}, s), t)
+	err = fn(context.WithValue(holdfast.WithLockScope(ctx, &s.locks), scopeKey{}, s), t)
 	if s.doomed != nil && !db.conflict(err) {
 		// Whatever the closure made of it: it went on in a transaction that could no longer be completed.
 		err = s.doom(err)

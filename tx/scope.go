@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	holdfast "github.com/holdfast-go/holdfast"
 )
 
 // A scope is the state of one transaction that a DB began. It travels in the context of the closure.
@@ -17,6 +19,7 @@ type scope struct {
 	doomed   error // a savepoint met an error that only a fresh transaction can cure
 	spoiled  bool  // doomed is of what could not be undone
 	over     bool  // the closure has returned
+	locks    holdfast.LockScope
 }
 
 type scopeKey struct{}
