@@ -1,5 +1,7 @@
 # The nested modules that go.work joins with the root.
 NESTED := $(shell sed -n 's|^[[:space:]]*\./||p' go.work)
+# The peers of the benchmarks would lift everybody's versions, so they stay outside.
+PEERS := bench
 ROUNDS ?= 1000
 FUZZTIME ?= 30s
 # Targets are relative, since make splits a path that has a space.
@@ -21,12 +23,13 @@ $(LINT): internal/tools/go.mod
 lint: $(LINT)
 	go vet work
 	@for m in . $(NESTED); do echo "lint $$m"; (cd $$m && "$(CURDIR)/$(LINT)" fmt --diff && "$(CURDIR)/$(LINT)" run ./...) || exit 1; done
+	@for m in $(PEERS); do echo "lint $$m"; (cd $$m && export GOWORK=off && "$(CURDIR)/$(LINT)" fmt --diff && "$(CURDIR)/$(LINT)" run ./...) || exit 1; done
 
 format: $(LINT) ## format all files
-	@for m in . $(NESTED); do (cd $$m && "$(CURDIR)/$(LINT)" fmt) || exit 1; done
+	@for m in . $(NESTED) $(PEERS); do (cd $$m && "$(CURDIR)/$(LINT)" fmt) || exit 1; done
 
 tidy:
-	@for m in . $(NESTED) internal/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
+	@for m in . $(NESTED) $(PEERS) internal/tools; do echo "tidy $$m"; (cd $$m && GOWORK=off go mod tidy -diff) || exit 1; done
 
 # The workspace lifts versions: users see those of the root's own go.mod.
 alone:
@@ -46,6 +49,7 @@ test: $(SERVICES) ## start the servers and run all tests with the race detector
 
 test/inside: test/race
 	GOWORK=off go test -timeout 20m ./...
+	cd bench && GOWORK=off go test -race ./...
 
 test/race: ## the same on the servers that HOLDFAST_TEST_POSTGRES and HOLDFAST_TEST_REDIS name, or local ones
 	go test -race -shuffle=on -timeout 20m work
@@ -66,8 +70,9 @@ test/stress/inside:
 fuzz: ## each fuzz target for FUZZTIME
 	.ci/fuzz $(FUZZTIME)
 
-bench: $(SERVICES) ## benchmarks beside hand-written SQL
-	$(SERVICES) -- go run ./bench
+bench: $(SERVICES) ## benchmarks beside hand-written SQL and peers; ARGS="-only idem -c 8"
+	cd bench && GOWORK=off go build -o ../bin/bench .
+	$(SERVICES) -- bin/bench $(ARGS)
 
 demo: ## the tour of the examples
 	go run ./examples/tour

@@ -64,7 +64,7 @@ func TestNoDisaster(t *testing.T) {
 	}
 }
 
-// For profiles: go test -bench . -cpuprofile cpu.out -memprofile mem.out ./bench
+// For profiles: go test -bench . -cpuprofile cpu.out -memprofile mem.out, in this folder with GOWORK=off
 func BenchmarkVariants(b *testing.B) {
 	s := openTest(b)
 	for _, g := range groups {

@@ -1,8 +1,8 @@
 // Command bench measures Holdfast beside hand-written pgx. Run it from the root:
 //
-//	go run ./bench                         // all, a few minutes
-//	go run ./bench -only replay -c 1       // one group, one caller
-//	go run ./bench -dsn postgres://…       // that server, else HOLDFAST_TEST_POSTGRES, else one that it starts
+//	make bench                              // all, some minutes
+//	make bench ARGS="-only replay -c 1"     // one group, one caller
+//	make bench ARGS="-dsn postgres://…"     // that server, else HOLDFAST_TEST_POSTGRES, else one that it starts
 //
 // The group "http" is the middleware beside fiber's, which keeps answers in the memory of one process: each is to be compared
 // with the bare handler of its own, and the first with the database between.
