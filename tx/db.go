@@ -65,8 +65,13 @@ func (db *DB[T]) Tx(t T) Tx { return db.driver.Wrap(t) }
 // Conn returns the pool as something that runs statements outside a transaction, each committed at once.
 func (db *DB[T]) Conn() Conn { return db.driver.Conn() }
 
-// Dialect tells which SQL the database speaks.
-func (db *DB[T]) Dialect() *Dialect { return db.driver.Conn().Dialect() }
+// Dialect tells which SQL the database speaks. It panics if db is nil, which is how patterns find out when they are made.
+func (db *DB[T]) Dialect() *Dialect {
+	if db == nil {
+		panic("tx: the DB is nil: make one with pgxtx.New or sqltx.New")
+	}
+	return db.driver.Conn().Dialect()
+}
 
 // Classify sorts an error that a statement or a method of db returned.
 func (db *DB[T]) Classify(err error) Class { return db.driver.Classify(err) }

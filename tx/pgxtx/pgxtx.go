@@ -14,8 +14,11 @@ import (
 )
 
 // New returns a DB over pool. It honours the pool's DefaultQueryExecMode and batch tracer. The pool stays the caller's,
-// who closes it.
+// who closes it. New panics if pool is nil.
 func New(pool *pgxpool.Pool) *tx.DB[pgx.Tx] {
+	if pool == nil {
+		panic("pgxtx: New: the pool is nil: look at the error of pgxpool.New")
+	}
 	config := pool.Config().ConnConfig
 	d := &driver{pool: pool, pipe: pipe{mode: config.DefaultQueryExecMode, capacity: config.StatementCacheCapacity}}
 	d.pipe.tracer, _ = config.Tracer.(pgx.BatchTracer)

@@ -18,8 +18,14 @@ type Options struct {
 }
 
 // New returns a DB over db, whose driver speaks dialect: [tx.PostgreSQL] or [tx.SQLite]. Nil options are the defaults.
-// The pool stays the caller's, who closes it.
+// The pool stays the caller's, who closes it. New panics if db is nil, or dialect neither of the two.
 func New(db *sql.DB, dialect *tx.Dialect, o *Options) *tx.DB[*sql.Tx] {
+	if db == nil {
+		panic("sqltx: New: the *sql.DB is nil: look at the error of sql.Open")
+	}
+	if dialect != tx.PostgreSQL && dialect != tx.SQLite {
+		panic("sqltx: New: the dialect is neither tx.PostgreSQL nor tx.SQLite")
+	}
 	d := &driver{db: db, dialect: dialect, busyTimeout: 5 * time.Second}
 	if o != nil && o.BusyTimeout > 0 {
 		d.busyTimeout = o.BusyTimeout
