@@ -8,8 +8,10 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 )
 
-// A scope is the state of one transaction that a DB began. It travels in the context of the closure.
+// A scope is the state of one transaction that a DB began, and the context of its closure.
 type scope struct {
+	context.Context // that of the caller
+
 	outer    *scope // that of a transaction on another pool around it, or nil
 	driver   any    // the Driver whose transaction this is
 	t        any    // the native transaction
@@ -23,6 +25,14 @@ type scope struct {
 }
 
 type scopeKey struct{}
+
+// Value answers to scopeKey by itself, which saves a context around it.
+func (s *scope) Value(key any) any {
+	if key == (scopeKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
 
 func scopeOf(ctx context.Context) *scope {
 	s, _ := ctx.Value(scopeKey{}).(*scope)
