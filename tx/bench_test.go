@@ -14,6 +14,8 @@ var inMemory = new(int)
 
 func (memory) Begin(context.Context, tx.Options, []*tx.Stmt) (*int, error) { return inMemory, nil }
 func (memory) Commit(context.Context, *int, []*tx.Stmt) error              { return nil }
+func (memory) Rollback(context.Context, *int) error                        { return nil }
+func (memory) Classify(err error) tx.Class                                 { return tx.Classify(err) }
 func (memory) Conn() tx.Conn                                               { return fakeConn{} }
 
 // A transaction by Do, without the database: to hold below 1 µs.
