@@ -49,6 +49,9 @@ func (m *Middleware[T]) once(w http.ResponseWriter, r *http.Request, fn handler[
 	ctx, stop := m.context(r)
 	defer stop()
 	res, err := idem.Do(ctx, m.keys, key, x.attempt)
+	if m.refused(ctx, err) {
+		x.rec, x.send = nil, false // an attempt before met a conflict: the key was free meanwhile
+	}
 	var failure *idem.Failure
 	switch {
 	case !res.Replayed && (err == nil || x.send || !x.failed && errors.As(err, &failure)):
@@ -62,6 +65,19 @@ func (m *Middleware[T]) once(w http.ResponseWriter, r *http.Request, fn handler[
 	default:
 		m.refuse(w, r, problemOf(err, x.rec != nil))
 	}
+}
+
+// refused reports whether err refuses the key, so that no attempt counts. The error of a handler comes wrapped in what
+// became of its transaction, except in a transaction around, where there is one attempt.
+func (m *Middleware[T]) refused(ctx context.Context, err error) bool {
+	if _, joined := m.keys.DB().Current(ctx); joined {
+		return false
+	}
+	switch err.(type) { //nolint:errorlint // see above
+	case *idem.InFlightError, *idem.MismatchError:
+		return true
+	}
+	return err == idem.ErrKeyExpired //nolint:errorlint // see above
 }
 
 // unkeyed serves a request without a key.
