@@ -107,7 +107,7 @@ func (x *exchange[T]) attempt(ctx context.Context, t T) ([]byte, error) {
 	r := x.r.Clone(context.WithValue(ctx, txKey[T]{}, t))
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(x.body)), int64(len(x.body))
 	defer func() {
-		if r.MultipartForm != nil { // the server cleans up after the request that it made, which is another
+		if r.MultipartForm != nil && x.r.MultipartForm == nil { // the server cleans up after the request that it made, which is another
 			_ = r.MultipartForm.RemoveAll()
 		}
 	}()
