@@ -56,6 +56,7 @@ func TestCanonicalJSONKeepsValuesApart(t *testing.T) {
 func TestCanonicalJSONRefuses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
+		`{"amount":1,"Amount":2}`, `{"a":{"k":1,"\u212A":2}}`, `{"s":1,"t":2,"\u017f":3}`, // one member to encoding/json, which takes the last
 		``, ` `, `{`, `[`, `"`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `[1,]`, `[,1]`, `[1 2]`, `{"a":1 "b":2}`, `{a:1}`, `{1:1}`, `'a'`, `nul`, `nulll`,
 		`01`, `-`, `+1`, `1.`, `.1`, `1e`, `1e+`, `--1`, `0x1`, `NaN`, `Infinity`, `1_000`, `1 2`, `{}{}`, "\ufeff{}", "{}\x00",
 		`"\a"`, `"\u12"`, `"\u12g4"`, `"\u+123"`, "\"\n\"", "\"\x00\"", `"\`,
