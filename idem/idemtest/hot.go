@@ -19,6 +19,7 @@ func hotRules[T any]() []rule[T] {
 		{"MismatchWhileRunning", "another request under a key that is running is a mismatch at once, even for one that waits", mismatchWhileRunning[T]},
 		{"OwnContext", "each caller of a hot key keeps its own context, the first one too", ownContext[T]},
 		{"PanicLandsFlight", "a closure that panics or exits leaves the key to those who wait", panicLandsFlight[T]},
+		{"ErrorIsOwn", "an error of the closure is that of its caller alone, whatever it says of another database; who waits does the work", errorIsOwn[T]},
 		{"FailureIsShared", "who waits for a failure that is an answer gets it", failureIsShared[T]},
 		{"OwnBytes", "nobody's answer changes when another caller writes into its own", ownBytes[T]},
 		{"HotKeyOfAnotherScope", "calls of equal keys in two scopes are two operations", otherScope[T]},
@@ -199,6 +200,45 @@ func panicLandsFlight[T any](s *suite[T]) {
 	}
 }
 
+func errorIsOwn[T any](s *suite[T]) {
+	for name, cause := range map[string]error{
+		"unavailable": idem.ErrStoreUnavailable, "in flight": &idem.InFlightError{}, "mismatch": &idem.MismatchError{}, "expired": idem.ErrKeyExpired,
+	} {
+		keys, runs := idem.New(s.DB, &idem.Options{Wait: time.Minute}), &counter{}
+		inside, leave := make(chan struct{}), make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := idem.Do(s.ctx, keys, key(name), func(context.Context, T) (string, error) {
+				close(inside)
+				<-leave
+				return "", fmt.Errorf("another database: %w", cause)
+			})
+			if !errors.Is(err, cause) {
+				s.Errorf("%s: the first got %v", name, err)
+			}
+		})
+		<-inside
+		var asked sync.WaitGroup
+		for range 8 {
+			asked.Add(1)
+			wg.Go(func() {
+				asked.Done()
+				res, err := idem.Do(s.ctx, keys, key(name), work(s, name, runs, "next"))
+				if err != nil || res.Value != "next" {
+					s.Errorf("%s: got %+v, %v", name, res, err)
+				}
+			})
+		}
+		asked.Wait()
+		for range 100 {
+			runtime.Gosched() // so that they wait
+		}
+		close(leave)
+		wg.Wait()
+		s.count(runs, 1)
+	}
+}
+
 func failureIsShared[T any](s *suite[T]) {
 	keys, runs := idem.New(s.DB, &idem.Options{Wait: time.Minute}), &counter{}
 	inside, leave := make(chan struct{}), make(chan struct{})
@@ -244,6 +284,33 @@ func ownBytes[T any](s *suite[T]) {
 	}
 	<-inside
 	close(leave)
+	wg.Wait()
+
+	// So it is where the first one finds the answer and gives it on.
+	keys = idem.New(s.DB, &idem.Options{Wait: time.Minute})
+	let := func() {}
+	if s.DB.Dialect().Capabilities.RowLocks {
+		f := s.begin()
+		_, err := s.DB.Tx(f.Tx).Exec(s.ctx, "lock table idem_key in access exclusive mode")
+		s.must(err)
+		let = func() { s.must(f.Rollback(s.ctx)) }
+	}
+	var asked sync.WaitGroup
+	for i := range 64 {
+		asked.Add(1)
+		wg.Go(func() {
+			asked.Done()
+			res, err := idem.Do(s.ctx, keys, key("bytes"), func(context.Context, T) ([]byte, error) { return nil, errPlain })
+			if err != nil || string(res.Value) != "answer" || !res.Replayed {
+				s.Errorf("a repetition got %+v, %v", res, err)
+			}
+			for at := range res.Value {
+				res.Value[at] = byte('0' + i)
+			}
+		})
+	}
+	asked.Wait()
+	let()
 	wg.Wait()
 }
 
