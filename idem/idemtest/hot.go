@@ -143,6 +143,10 @@ func ownContext[T any](s *suite[T]) {
 	s.want(err, errPlain)
 	s.must(release())
 
+	if s.DB.Dialect().Capabilities.RowLocks {
+		s.leavesEarly(keys)
+	}
+
 	// The first one goes away in its closure. Those who wait do not go with it.
 	first, cancel := context.WithCancelCause(s.ctx)
 	inside := make(chan struct{})
@@ -170,6 +174,37 @@ func ownContext[T any](s *suite[T]) {
 	wg.Wait()
 	s.count(runs, 1)
 	s.wantEffects("leader", 1)
+}
+
+// leavesEarly has a call go away while the first one is still asking.
+func (s *suite[T]) leavesEarly(keys *idem.Keys[T]) {
+	s.Helper()
+	f := s.begin()
+	_, err := s.DB.Tx(f.Tx).Exec(s.ctx, "lock table idem_key in access exclusive mode")
+	s.must(err)
+	asked := make(chan error, 1)
+	go func() {
+		_, err := idem.Do(s.ctx, keys, key("asking"), work(s, "asking", &counter{}, "first"))
+		asked <- err
+	}()
+	for waits := 0; waits == 0; {
+		s.must(s.DB.Conn().QueryRow(s.soon(), "select count(*) from pg_locks where relation = 'idem_key'::regclass and not granted").Scan(&waits))
+	}
+	gone, cancel := context.WithTimeoutCause(s.ctx, 10*time.Millisecond, errPlain)
+	defer cancel()
+	left := make(chan error, 1)
+	go func() {
+		_, err := idem.Do(gone, keys, key("asking"), work(s, "asking", &counter{}, "second"))
+		left <- err
+	}()
+	select {
+	case err = <-left:
+	case <-s.soon().Done():
+		err = errors.New("a call stays although its context has ended")
+	}
+	s.must(f.Rollback(s.ctx))
+	s.must(<-asked)
+	s.want(err, errPlain)
 }
 
 func panicLandsFlight[T any](s *suite[T]) {
