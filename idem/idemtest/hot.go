@@ -141,6 +141,7 @@ func ownContext[T any](s *suite[T]) {
 	cancel(errPlain)
 	_, err := idem.Do(gone, keys, key("follower"), work(s, "follower", runs, "second"))
 	s.want(err, errPlain)
+	s.want(s.leaves(keys, "follower"), errPlain)
 	s.must(release())
 
 	if s.DB.Dialect().Capabilities.RowLocks {
@@ -190,21 +191,28 @@ func (s *suite[T]) leavesEarly(keys *idem.Keys[T]) {
 	for waits := 0; waits == 0; {
 		s.must(s.DB.Conn().QueryRow(s.soon(), "select count(*) from pg_locks where relation = 'idem_key'::regclass and not granted").Scan(&waits))
 	}
+	err = s.leaves(keys, "asking")
+	s.must(f.Rollback(s.ctx))
+	s.must(<-asked)
+	s.want(err, errPlain)
+}
+
+// leaves makes a call whose context ends while it waits.
+func (s *suite[T]) leaves(keys *idem.Keys[T], name string) error {
+	s.Helper()
 	gone, cancel := context.WithTimeoutCause(s.ctx, 10*time.Millisecond, errPlain)
 	defer cancel()
 	left := make(chan error, 1)
 	go func() {
-		_, err := idem.Do(gone, keys, key("asking"), work(s, "asking", &counter{}, "second"))
+		_, err := idem.Do(gone, keys, key(name), work(s, name, &counter{}, "second"))
 		left <- err
 	}()
 	select {
-	case err = <-left:
+	case err := <-left:
+		return err
 	case <-s.soon().Done():
-		err = errors.New("a call stays although its context has ended")
+		return errors.New("the call stays although its context has ended")
 	}
-	s.must(f.Rollback(s.ctx))
-	s.must(<-asked)
-	s.want(err, errPlain)
 }
 
 func panicLandsFlight[T any](s *suite[T]) {
