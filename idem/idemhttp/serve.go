@@ -11,6 +11,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
+	"github.com/holdfast-go/holdfast/tx"
 )
 
 type handler[T any] func(w http.ResponseWriter, r *http.Request, t T) error
@@ -113,7 +114,7 @@ func (x *exchange[T]) attempt(ctx context.Context, t T) ([]byte, error) {
 	}()
 	err := x.fn(x.rec, r, t)
 	var failure *idem.Failure
-	if errors.As(err, &failure) {
+	if errors.As(err, &failure) && !x.m.conflict(err) {
 		x.rec.fail(failure)
 		err = nil
 	}
@@ -136,6 +137,12 @@ func (x *exchange[T]) attempt(ctx context.Context, t T) ([]byte, error) {
 		x.send = true
 		return nil, &releasedError{status}
 	}
+}
+
+// conflict reports whether the handler is to run again, whatever it made of it: see [idem.Terminal].
+func (m *Middleware[T]) conflict(err error) bool {
+	var inner *tx.AbortError // of another transaction, which has been tried often enough
+	return m.keys.DB().Classify(err) == tx.Retryable && !errors.As(err, &inner)
 }
 
 // keeps tells error statuses that are answers.
