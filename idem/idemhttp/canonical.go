@@ -13,8 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep a JSON text may nest, since the parser recurses.
-const maxDepth = 1000
+// maxDepth bounds how deep a JSON text may nest, since the parser recurses, and copies what is inside an object once for
+// each that it is in: a text that is all depth would cost a thousand times its size.
+const maxDepth = 64
 
 // canonicalJSON returns the form of a JSON text that does not depend on the order of members, white space and escapes,
 // after RFC 8785. Numbers keep their text, so that 2^53 and 2^53+1 differ, and so do 1 and 1.0: a number that is spelled

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -154,5 +155,19 @@ func BenchmarkFingerprint(b *testing.B) {
 				fingerprint(r, body, canonicalBody)
 			}
 		})
+	}
+}
+
+func TestCanonicalJSONCostsInProportion(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
+	const size = 1 << 18
+	for _, depth := range []int{8, 1000} {
+		text := []byte(strings.Repeat(`{"b":`, depth) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat(`,"a":1}`, depth))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = canonicalJSON(text)
+		runtime.ReadMemStats(&after)
+		if got := (after.TotalAlloc - before.TotalAlloc) / size; got > 256 {
+			t.Errorf("%d levels take %d times the size of the text", depth, got)
+		}
 	}
 }
