@@ -22,14 +22,24 @@ type scope struct {
 	locks    holdfast.LockScope
 }
 
-// A frame is a closure around a context. Those of a transaction on another pool may stand between two of the same
-// transaction.
+// A frame is the context of one closure: the transaction that it is in, and the frames around it. Those of a transaction on
+// another pool may stand between two of the same transaction.
 type frame struct {
+	context.Context // that of the caller
+
 	scope *scope
 	outer *frame
 }
 
 type frameKey struct{}
+
+// Value answers to frameKey by itself, which saves a context around it.
+func (f *frame) Value(key any) any {
+	if key == (frameKey{}) {
+		return f
+	}
+	return f.Context.Value(key)
+}
 
 func frameOf(ctx context.Context) *frame {
 	f, _ := ctx.Value(frameKey{}).(*frame)
@@ -50,10 +60,10 @@ func (s *scope) enter(ctx context.Context) context.Context {
 	case s == nil || scopeOf(ctx) == s:
 		return ctx
 	case s.own.scope == nil:
-		s.own = frame{scope: s, outer: frameOf(ctx)}
-		return context.WithValue(ctx, frameKey{}, &s.own)
+		s.own = frame{ctx, s, frameOf(ctx)}
+		return &s.own
 	}
-	return context.WithValue(ctx, frameKey{}, &frame{scope: s, outer: frameOf(ctx)})
+	return &frame{ctx, s, frameOf(ctx)}
 }
 
 // current returns the scope around ctx that a DB on the pool of db began, or nil.
