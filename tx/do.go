@@ -60,8 +60,7 @@ func (db *DB[T]) attempt(ctx context.Context, number int, p Plan[T]) (hooks []fu
 		}
 		return nil, aborted
 	}
-	s := &scope{outer: scopeOf(ctx), driver: db.driver, t: t, attempt: number}
-	s.Context = holdfast.WithLockScope(ctx, &s.locks)
+	s := &scope{driver: db.driver, t: t, attempt: number}
 	err, ended := db.work(ctx, s, t, p.Work)
 	switch {
 	case ended != nil:
@@ -98,7 +97,7 @@ func (db *DB[T]) work(ctx context.Context, s *scope, t T, fn func(context.Contex
 			ended = &EndedError{Err: err}
 		}
 	}()
-	err = fn(s, t)
+	err = fn(s.enter(holdfast.WithLockScope(ctx, &s.locks)), t)
 	if s.doomed != nil && !db.conflict(err) {
 		// Whatever the closure made of it: it went on in a transaction that could no longer be completed.
 		err = s.doom(err)
