@@ -97,7 +97,7 @@ func (db *DB[T]) work(ctx context.Context, s *scope, t T, fn func(context.Contex
 			ended = &EndedError{Err: err}
 		}
 	}()
-	err = fn(s.enter(holdfast.WithLockScope(ctx, &s.locks)), t)
+	err = fn(s.enter(ctx), t)
 	if s.doomed != nil && !db.conflict(err) {
 		// Whatever the closure made of it: it went on in a transaction that could no longer be completed.
 		err = s.doom(err)

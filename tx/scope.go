@@ -56,14 +56,15 @@ func scopeOf(ctx context.Context) *scope {
 
 // enter returns a context for a closure in the transaction of s. A nil s belongs to the caller, who has none.
 func (s *scope) enter(ctx context.Context) context.Context {
-	switch {
-	case s == nil || scopeOf(ctx) == s:
+	if s == nil || scopeOf(ctx) == s {
 		return ctx
-	case s.own.scope == nil:
-		s.own = frame{ctx, s, frameOf(ctx)}
-		return &s.own
 	}
-	return &frame{ctx, s, frameOf(ctx)}
+	f := &s.own
+	if f.scope != nil {
+		f = &frame{}
+	}
+	*f = frame{holdfast.WithLockScope(ctx, &s.locks), s, frameOf(ctx)}
+	return f
 }
 
 // current returns the scope around ctx that a DB on the pool of db began, or nil.
