@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -35,9 +36,7 @@ func (e *LockHeldError) Outcome() Outcome { return NotApplied }
 // A LockScope knows of the locks that one transaction holds. It travels in the context of the transaction's closure, so
 // that what would keep others waiting for a slow peer can be refused. The zero value is ready to use, by many goroutines.
 type LockScope struct {
-	outer *LockScope
-
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex // guards the field below
 	locks []heldLock
 }
 
@@ -46,20 +45,42 @@ type heldLock struct {
 	obs  Observer
 }
 
-type lockScopeKey struct{}
+// lockFrame is a context with a scope, and the frame around it.
+type lockFrame struct {
+	context.Context
+
+	scope *LockScope
+	outer *lockFrame
+}
+
+type lockFrameKey struct{}
+
+// Value answers to lockFrameKey by itself, which saves a context around it.
+func (f *lockFrame) Value(key any) any {
+	if key == (lockFrameKey{}) {
+		return f
+	}
+	return f.Context.Value(key)
+}
+
+func lockFrameOf(ctx context.Context) *lockFrame {
+	f, _ := ctx.Value(lockFrameKey{}).(*lockFrame)
+	return f
+}
 
 // WithLockScope returns a context in which s notes locks. The scopes of ctx still count: a transaction on another database
 // holds its locks meanwhile. Package tx does this for its closures; it is to be called, with a new scope, for a transaction
 // that was begun otherwise.
 func WithLockScope(ctx context.Context, s *LockScope) context.Context {
-	s.outer = LockScopeOf(ctx)
-	return context.WithValue(ctx, lockScopeKey{}, s)
+	return &lockFrame{ctx, s, lockFrameOf(ctx)}
 }
 
 // LockScopeOf returns the innermost scope of ctx, or nil.
 func LockScopeOf(ctx context.Context) *LockScope {
-	s, _ := ctx.Value(lockScopeKey{}).(*LockScope)
-	return s
+	if f := lockFrameOf(ctx); f != nil {
+		return f.scope
+	}
+	return nil
 }
 
 // Hold notes that a lock is held until [LockScope.End]. o is told of each call that is refused because of it, unless it is
@@ -86,10 +107,17 @@ func (s *LockScope) held() []heldLock {
 // ExternalCall returns nil where a call to another service may be made, and a [*LockHeldError] where a transaction around
 // ctx holds locks. Call it first in whatever leaves the database. A lock that no scope was told of is not seen.
 func ExternalCall(ctx context.Context) error {
-	var refused LockHeldError
-	var watchers []heldLock
-	for s := LockScopeOf(ctx); s != nil; s = s.outer {
-		for _, l := range s.held() {
+	var (
+		refused  LockHeldError
+		watchers []heldLock
+		seen     []*LockScope
+	)
+	for f := lockFrameOf(ctx); f != nil; f = f.outer {
+		if slices.Contains(seen, f.scope) {
+			continue
+		}
+		seen = append(seen, f.scope)
+		for _, l := range f.scope.held() {
 			refused.Locks = append(refused.Locks, l.name)
 			watchers = append(watchers, l)
 		}

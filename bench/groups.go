@@ -12,7 +12,9 @@ type group struct {
 	name     string
 	variants func(s *setup) []variant
 	bars     []bar
-	local    bool // not over the network
+	local    bool  // not over the network
+	callers  []int // instead of those of the command line
+	rounds   int   // at most
 }
 
 // A bar is a ratio to hold, without and with a network.
@@ -66,6 +68,8 @@ var groups = []group{
 		},
 	},
 	hot,
+	txn,
+	serial,
 	{
 		name:     "http",
 		variants: func(s *setup) []variant { return s.web.variants() },

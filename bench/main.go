@@ -40,7 +40,7 @@ func bench(ctx context.Context) (err error) {
 	length := flag.Duration("slice", 120*time.Millisecond, "length of a slice")
 	rounds := flag.Int("rounds", 40, "how often each variant has its turn")
 	callers := flag.String("c", "1,8,32", "concurrent callers")
-	only := flag.String("only", "", "groups to run, of idem, replay, inbox, hot, sql, http")
+	only := flag.String("only", "", "groups to run, of idem, replay, inbox, sql, hot, tx, serial, http")
 	delays := flag.String("delay", "0s,1ms", "added network delay of a round trip")
 	flag.Parse()
 
@@ -88,6 +88,12 @@ func list[T any](text string, parse func(string) (T, error)) ([]T, error) {
 
 // group measures one group and prints it.
 func (p plan) group(ctx context.Context, dsn string, g group, lag time.Duration, counts []int) (err error) {
+	if g.callers != nil {
+		counts = g.callers
+	}
+	if g.rounds > 0 {
+		p.rounds = min(p.rounds, g.rounds)
+	}
 	s, err := open(ctx, dsn, lag/2, slices.Max(counts))
 	if err != nil {
 		return err

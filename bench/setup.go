@@ -7,9 +7,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/avito-tech/go-transaction-manager/trm/v2/manager"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"gorm.io/gorm"
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/wire"
@@ -30,7 +32,12 @@ type setup struct {
 	stdKeys   *idem.Keys[*sql.Tx]
 	elsewhere []elsewhere
 	web       *web
-	drop      func() error
+
+	serializable *tx.DB[pgx.Tx]
+	trm          *manager.Manager
+	gorm         *gorm.DB
+
+	drop func() error
 }
 
 // open makes a schema in the database at url, reached with delay added to each direction.
@@ -84,6 +91,9 @@ func (s *setup) fill(ctx context.Context) error {
 		s.hotKeys = append(s.hotKeys, idem.New(s.db, &idem.Options{Wait: time.Minute}))
 	}
 	if err := idem.Migrate(ctx, s.db, idem.Names{}); err != nil {
+		return err
+	}
+	if err := s.openRunners(ctx); err != nil {
 		return err
 	}
 	s.stdKeys = idem.New(sqltx.New(s.std, tx.PostgreSQL, nil), nil)

@@ -95,7 +95,7 @@ func (k *Keys[T]) inside(ctx context.Context, c *call, t T, fn work[T]) (e entry
 			k.db.Spoil(ctx, t, undo)
 		}
 	}()
-	e, failure, err = k.perform(k.enter(ctx, c), c, t, fn)
+	e, failure, err = k.perform(k.enter(k.db.Within(ctx, t), c), c, t, fn)
 	returned = true
 	if err != nil {
 		return entry{}, nil, err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tx"
 )
 
 // A Failure is a business failure that is an answer: the card is declined, the stock is gone. The closure returns one,
@@ -26,7 +27,8 @@ type Failure struct {
 }
 
 // Terminal marks err as final: trying again with the same request cannot succeed. The first caller's error wraps err;
-// a replayed one has its text. Terminal(nil) is nil.
+// a replayed one has its text. Terminal(nil) is nil. A serialization failure or a deadlock is not final, marked or not: the
+// closure runs again.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -66,13 +68,20 @@ func (f *Failure) Stored() bool {
 	return f.Status < http.StatusInternalServerError
 }
 
-// asFailure returns the failure that err is, if it is one to store.
-func asFailure(err error) (*Failure, bool) {
+// asFailure returns the failure that err is, if it is one to store. One that wraps a conflict is none, whatever the closure
+// made of it: only a fresh transaction can tell.
+func (k *Keys[T]) asFailure(err error) (*Failure, bool) {
 	var f *Failure
-	if errors.As(err, &f) && f.Stored() {
-		return f, true
+	if !errors.As(err, &f) || !f.Stored() || k.conflict(err) {
+		return nil, false
 	}
-	return nil, false
+	return f, true
+}
+
+// conflict reports whether the transaction met a conflict. What another Do has used up its attempts on is not one.
+func (k *Keys[T]) conflict(err error) bool {
+	var inner *tx.AbortError
+	return k.db.Classify(err) == tx.Retryable && !errors.As(err, &inner)
 }
 
 // storedFailure is the JSON form of a failure in the database.

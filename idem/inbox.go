@@ -150,7 +150,7 @@ func (in *Inbox[T]) DoTx(ctx context.Context, t T, id string, fn func(ctx contex
 			}
 		}
 	}()
-	err = fn(ctx, t)
+	err = fn(in.db.Within(ctx, t), t)
 	returned = true
 	return err == nil, err
 }

@@ -120,7 +120,7 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 // perform calls the closure. failure is set if its error is an answer to store.
 func (k *Keys[T]) perform(ctx context.Context, c *call, t T, fn work[T]) (e entry, failure, err error) {
 	e, err = fn(ctx, t)
-	if f, ok := asFailure(err); ok {
+	if f, ok := k.asFailure(err); ok {
 		failure = err
 		e = entry{state: stateFailed, codec: codecJSON, status: f.Status}
 		e.stored, err = f.encode(k.o.MaxBody)

@@ -56,6 +56,8 @@ func share(ctx context.Context, c *call, e entry, replayed bool, err error) (s s
 	case c.row.state > stateRunning:
 		s.row = c.row
 		s.row.body = bytes.Clone(c.row.body)
+	case c.attempt > 0: // the error is that of a closure, whatever it says of another database
+		return s, false
 	case errors.Is(err, ErrStoreUnavailable) && ctx.Err() == nil:
 		s.err = err
 	default:

@@ -100,5 +100,9 @@ func same[A any](equal func(a, b A) bool) func(a, b any) bool {
 	if equal == nil {
 		return reflect.DeepEqual
 	}
-	return func(a, b any) bool { return equal(a.(A), b.(A)) }
+	return func(a, b any) bool {
+		answer, _ := a.(A) // a nil one, if A is an interface, has no type
+		other, _ := b.(A)
+		return equal(answer, other)
+	}
 }

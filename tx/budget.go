@@ -15,9 +15,12 @@ type Budget struct {
 
 // NewBudget returns a full budget: burst runs beyond the first, which are earned again at ratio for each transaction that
 // commits. A ratio of 0.5 adds at most half of the load; a burst of some tens lets a few callers through a conflict
-// when there is little else going on. What is negative counts as 0.
+// when there is little else going on. What is negative, or no number, counts as 0.
 func NewBudget(ratio float64, burst int) *Budget {
-	b := &Budget{ratio: max(ratio, 0), burst: float64(max(burst, 0))}
+	if !(ratio > 0) { // nor is it a number
+		ratio = 0
+	}
+	b := &Budget{ratio: ratio, burst: float64(max(burst, 0))}
 	b.left = b.burst
 	return b
 }

@@ -3,6 +3,7 @@ package tx_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,7 @@ func TestBudget(t *testing.T) {
 	}{
 		{0, 0, 100, 0},
 		{-1, -1, 100, 0},
+		{math.NaN(), 0, 100, 0},
 		{0.5, 7, 0, 7},
 		{0.5, 7, 100, 7}, // what is not used is not saved up
 	} {

@@ -35,27 +35,28 @@ type DB[T any] struct {
 	driver Driver[T]
 	o      Options
 	obs    holdfast.Observer
+	turns  turns
 }
 
 // New returns a DB over driver. Users call the New of an adapter instead, which names the types for them.
 func New[T any](driver Driver[T]) *DB[T] {
-	return &DB[T]{driver: driver}
+	return &DB[T]{driver: driver, turns: newTurns()}
 }
 
 // With returns a DB on the same pool whose transactions run with o.
 func (db *DB[T]) With(o Options) *DB[T] {
-	return &DB[T]{driver: db.driver, o: o, obs: db.obs}
+	return &DB[T]{driver: db.driver, o: o, obs: db.obs, turns: db.turns}
 }
 
 // Observed returns a DB on the same pool that tells o of its retries and unknown commits.
 func (db *DB[T]) Observed(o holdfast.Observer) *DB[T] {
-	return &DB[T]{driver: db.driver, o: db.o, obs: o}
+	return &DB[T]{driver: db.driver, o: db.o, obs: o, turns: db.turns}
 }
 
 // Wrapped returns a DB over a driver that wrap makes of this one's: one that measures, logs, or breaks things on purpose.
 // The wrapper must keep what the [Driver] promises, and pass on its Pool.
 func (db *DB[T]) Wrapped(wrap func(Driver[T]) Driver[T]) *DB[T] {
-	return &DB[T]{driver: wrap(db.driver), o: db.o, obs: db.obs}
+	return &DB[T]{driver: wrap(db.driver), o: db.o, obs: db.obs, turns: db.turns}
 }
 
 // Tx adapts a native transaction to what patterns use. The transaction may be one that [DB.Do] handed out or one that

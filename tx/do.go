@@ -37,10 +37,10 @@ func (db *DB[T]) Do(ctx context.Context, fn func(ctx context.Context, t T) error
 	return db.Run(ctx, Plan[T]{Work: func(ctx context.Context, t T) error { return NoDiscard(fn(ctx, t)) }})
 }
 
-// attempt runs p once in a transaction of its own.
-func (db *DB[T]) attempt(ctx context.Context, number int, p Plan[T]) error {
+// attempt runs p once in a transaction of its own. It returns what is to be called after the commit.
+func (db *DB[T]) attempt(ctx context.Context, number int, p Plan[T]) (hooks []func(context.Context), err error) {
 	if err := context.Cause(ctx); err != nil {
-		return db.abort(err, number)
+		return nil, db.abort(err, number)
 	}
 	var lead []*Stmt
 	if p.Lead != nil {
@@ -58,26 +58,23 @@ func (db *DB[T]) attempt(ctx context.Context, number int, p Plan[T]) error {
 		if aborted.Class == Lost {
 			aborted.Class = Retryable // a connection that died in the pool; the closure has not run
 		}
-		return aborted
+		return nil, aborted
 	}
-	s := &scope{outer: scopeOf(ctx), driver: db.driver, t: t, attempt: number}
+	s := &scope{driver: db.driver, t: t, attempt: number}
 	err, ended := db.work(ctx, s, t, p.Work)
 	switch {
 	case ended != nil:
-		return ended
+		return nil, ended
 	case errors.Is(err, ErrDiscard):
-		return nil
+		return nil, nil
 	case err != nil:
-		return db.abort(err, number)
+		return nil, db.abort(err, number)
 	}
 	if err := db.commit(ctx, s, t, looks); err != nil {
-		return err
+		return nil, err
 	}
 	db.o.RetryBudget.earn()
-	for _, hook := range s.hooks {
-		hook(ctx)
-	}
-	return nil
+	return s.hooks, nil
 }
 
 // work calls fn and rolls back unless it returned nil, also when it panics or calls runtime.Goexit. ended is set if fn
@@ -100,7 +97,7 @@ func (db *DB[T]) work(ctx context.Context, s *scope, t T, fn func(context.Contex
 			ended = &EndedError{Err: err}
 		}
 	}()
-	err = fn(context.WithValue(holdfast.WithLockScope(ctx, &s.locks), scopeKey{}, s), t)
+	err = fn(s.enter(ctx), t)
 	if s.doomed != nil && !db.conflict(err) {
 		// Whatever the closure made of it: it went on in a transaction that could no longer be completed.
 		err = s.doom(err)
@@ -189,8 +186,15 @@ func (db *DB[T]) conflict(err error) bool {
 	return db.driver.Classify(err) == Retryable && !errors.As(err, &inner)
 }
 
-// pause returns nil when the closure may run again, after a wait, and otherwise the error to stop with.
-func (db *DB[T]) pause(ctx context.Context, attempt int, err error) error {
+// The pause before an attempt is random, up to a bound that doubles with each. The longest is also how long a turn is waited for.
+const (
+	shortestPause = 2 * time.Millisecond
+	longestPause  = 500 * time.Millisecond
+)
+
+// pause returns nil when the closure may run again, after a wait, and otherwise the error to stop with. The bound of the wait
+// begins with the time that the attempt took: callers who spread over less than a transaction meet again.
+func (db *DB[T]) pause(ctx context.Context, attempt int, took time.Duration, err error) error {
 	// Only the error of this very attempt says so: one inside another proves nothing of this transaction.
 	aborted, ok := err.(*AbortError) //nolint:errorlint // see above
 	if !ok || aborted.Class != Retryable {
@@ -205,7 +209,7 @@ func (db *DB[T]) pause(ctx context.Context, attempt int, err error) error {
 		return aborted
 	}
 	holdfast.Observe(ctx, db.obs, holdfast.Event{Kind: EventRetried, Attempt: attempt, Err: aborted.Err})
-	timer := time.NewTimer(jitter.Full(2*time.Millisecond, 500*time.Millisecond, attempt))
+	timer := time.NewTimer(jitter.Full(max(took, shortestPause), longestPause, attempt))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -16,8 +16,9 @@
 //   - Do commits when the closure returns nil and rolls back otherwise, also after a panic or runtime.Goexit. Commit and
 //     rollback run on a context of their own, so a cancelled caller leaks nothing.
 //   - After a serialization failure or a deadlock the whole closure runs again in a fresh transaction, with full jitter
-//     and a cap, and within a [Budget] over all callers if one is set; nested calls take a savepoint and never run again
-//     by themselves.
+//     and a cap, and within a [Budget] over all callers if one is set. Closures of one DB that run again take turns, no
+//     longer than half a second each, since those that want the same rows abort each other for as long as they meet.
+//     Nested calls take a savepoint and never run again by themselves.
 //   - A nil error means that the commit is proved. A statement error that the closure dropped is [ErrTxAborted] where the
 //     engine ended the transaction.
 //   - An [AbortError] proves that nothing was applied; a [CommitUnknownError] says that nobody knows.

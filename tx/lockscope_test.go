@@ -39,3 +39,30 @@ func TestDoHasALockScope(t *testing.T) {
 		t.Errorf("after the transaction: %v", err)
 	}
 }
+
+// A lock that is taken in a transaction from inside one of another pool is held until its own ends.
+func TestLockScopeAcrossAnotherPool(t *testing.T) {
+	t.Parallel()
+	db, other := tx.New[*int](&fake{}), tx.New[*int](&fake{})
+	err := db.Do(t.Context(), func(ctx context.Context, one *int) error {
+		err := other.Do(ctx, func(ctx context.Context, _ *int) error {
+			holdfast.LockScopeOf(ctx).Hold("stock", nil)
+			holdfast.LockScopeOf(db.Within(ctx, one)).Hold("account", nil)
+			for where, ctx := range map[string]context.Context{"in between": ctx, "within": db.Within(ctx, one)} {
+				var held *holdfast.LockHeldError
+				if err := holdfast.ExternalCall(ctx); !errors.As(err, &held) || len(held.Locks) != 2 {
+					t.Errorf("%s: %v", where, err)
+				}
+			}
+			return nil
+		})
+		var held *holdfast.LockHeldError
+		if err := holdfast.ExternalCall(ctx); !errors.As(err, &held) || len(held.Locks) != 1 || held.Locks[0] != "account" {
+			t.Errorf("when the other has ended: %v", err)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -51,7 +51,7 @@ func (db *DB[T]) nested(ctx context.Context, t T, lead []*Stmt, fn func(context.
 	if err := conn.Batch(ctx, append([]*Stmt{set}, lead...)...); err != nil {
 		return err
 	}
-	err = fn(ctx, t)
+	err = fn(s.enter(ctx), t)
 	returned = true
 	if err != nil {
 		return err

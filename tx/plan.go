@@ -3,6 +3,7 @@ package tx
 import (
 	"context"
 	"errors"
+	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
 )
@@ -43,17 +44,21 @@ func (db *DB[T]) Run(ctx context.Context, p Plan[T]) error {
 	if t, ok := db.Current(ctx); ok {
 		return db.join(ctx, t, p)
 	}
-	for attempt := 1; ; attempt++ {
-		err := db.attempt(ctx, attempt, p)
-		if err == nil {
-			return nil
+	begun := time.Now()
+	hooks, err := db.attempt(ctx, 1, p)
+	for attempt := 1; err != nil; attempt++ {
+		if stop := db.pause(ctx, attempt, time.Since(begun), err); stop != nil {
+			return stop
 		}
-		stop := db.pause(ctx, attempt, err)
-		if stop == nil {
-			continue
-		}
-		return stop
+		db.turns.run(ctx, longestPause, func() {
+			begun = time.Now()
+			hooks, err = db.attempt(ctx, attempt+1, p)
+		})
 	}
+	for _, hook := range hooks {
+		hook(ctx)
+	}
+	return nil
 }
 
 // join runs p in the transaction of an outer closure, inside a savepoint. It never runs p again: what only a fresh

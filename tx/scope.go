@@ -10,9 +10,9 @@ import (
 
 // A scope is the state of one transaction that a DB began. It travels in the context of the closure.
 type scope struct {
-	outer    *scope // that of a transaction on another pool around it, or nil
-	driver   any    // the Driver whose transaction this is
-	t        any    // the native transaction
+	own      frame // that of its closure
+	driver   any   // the Driver whose transaction this is
+	t        any   // the native transaction
 	attempt  int
 	deferred []*Stmt
 	hooks    []func(context.Context)
@@ -22,18 +22,56 @@ type scope struct {
 	locks    holdfast.LockScope
 }
 
-type scopeKey struct{}
+// A frame is the context of one closure: the transaction that it is in, and the frames around it. Those of a transaction on
+// another pool may stand between two of the same transaction.
+type frame struct {
+	context.Context // that of the caller
 
+	scope *scope
+	outer *frame
+}
+
+type frameKey struct{}
+
+// Value answers to frameKey by itself, which saves a context around it.
+func (f *frame) Value(key any) any {
+	if key == (frameKey{}) {
+		return f
+	}
+	return f.Context.Value(key)
+}
+
+func frameOf(ctx context.Context) *frame {
+	f, _ := ctx.Value(frameKey{}).(*frame)
+	return f
+}
+
+// scopeOf returns the scope of the innermost closure around ctx, or nil.
 func scopeOf(ctx context.Context) *scope {
-	s, _ := ctx.Value(scopeKey{}).(*scope)
-	return s
+	if f := frameOf(ctx); f != nil {
+		return f.scope
+	}
+	return nil
+}
+
+// enter returns a context for a closure in the transaction of s. A nil s belongs to the caller, who has none.
+func (s *scope) enter(ctx context.Context) context.Context {
+	if s == nil || scopeOf(ctx) == s {
+		return ctx
+	}
+	f := &s.own
+	if f.scope != nil {
+		f = &frame{}
+	}
+	*f = frame{holdfast.WithLockScope(ctx, &s.locks), s, frameOf(ctx)}
+	return f
 }
 
 // current returns the scope around ctx that a DB on the pool of db began, or nil.
 func (db *DB[T]) current(ctx context.Context) *scope {
-	for s := scopeOf(ctx); s != nil; s = s.outer {
-		if _, ok := s.t.(T); ok && samePool(s.driver, db.driver) {
-			return s
+	for f := frameOf(ctx); f != nil; f = f.outer {
+		if _, ok := f.scope.t.(T); ok && samePool(f.scope.driver, db.driver) {
+			return f.scope
 		}
 	}
 	return nil
@@ -138,6 +176,12 @@ func (db *DB[T]) Current(ctx context.Context) (t T, ok bool) {
 		return s.t.(T), true
 	}
 	return t, false
+}
+
+// Within returns the context for a closure in t: what asks for the transaction around it, as [AfterCommit] does, finds t,
+// also where a closure of another pool stands in between. It is ctx where t is the innermost, or the caller's own.
+func (db *DB[T]) Within(ctx context.Context, t T) context.Context {
+	return db.around(ctx, t).enter(ctx)
 }
 
 // Mark returns a function that drops what has been deferred and hooked in t since. It is for a pattern that returns to a

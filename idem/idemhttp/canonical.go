@@ -7,17 +7,20 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep a JSON text may nest, since the parser recurses.
-const maxDepth = 1000
+// maxDepth bounds how deep a JSON text may nest, since the parser recurses, and copies what is inside an object once for
+// each that it is in: a text that is all depth would cost a thousand times its size.
+const maxDepth = 64
 
 // canonicalJSON returns the form of a JSON text that does not depend on the order of members, white space and escapes,
 // after RFC 8785. Numbers keep their text, so that 2^53 and 2^53+1 differ, and so do 1 and 1.0: a number that is spelled
 // differently may be another one to the handler. It refuses what two parsers may read differently: a member that is
-// there twice, text that is not UTF-8, half of a surrogate pair.
+// there twice or in two cases, text that is not UTF-8, half of a surrogate pair.
 func canonicalJSON(text []byte) ([]byte, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
@@ -145,6 +148,9 @@ func (p *parser) object(out []byte, depth int) ([]byte, error) {
 }
 
 func appendMembers(out []byte, members []member) ([]byte, error) {
+	if err := sameByCase(members); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(members, func(a, b member) int { return compareUTF16(a.name, b.name) })
 	for i, m := range members {
 		if i > 0 && m.name == members[i-1].name {
@@ -155,6 +161,36 @@ func appendMembers(out []byte, members []member) ([]byte, error) {
 		out = append(append(out, ':'), m.value...)
 	}
 	return append(out, '}'), nil
+}
+
+// sameByCase refuses names that differ in case alone: encoding/json takes them for one member, of which the last counts, so
+// that their order matters.
+func sameByCase(members []member) error {
+	if !slices.ContainsFunc(members, func(m member) bool { return strings.ContainsFunc(m.name, unfolded) }) {
+		return nil
+	}
+	names := make(map[string]string, len(members))
+	for _, m := range members {
+		folded := strings.Map(fold, m.name)
+		if other, ok := names[folded]; ok {
+			return fmt.Errorf("the members %q and %q are one to encoding/json", other, m.name)
+		}
+		names[folded] = m.name
+	}
+	return nil
+}
+
+func unfolded(r rune) bool { return 'A' <= r && r <= 'Z' || r >= utf8.RuneSelf }
+
+// fold returns the least of the runes that differ from r in case alone.
+func fold(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
+	}
 }
 
 // compareUTF16 is the order of RFC 8785, that of JavaScript.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +57,7 @@ func TestCanonicalJSONKeepsValuesApart(t *testing.T) {
 func TestCanonicalJSONRefuses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
+		`{"amount":1,"Amount":2}`, `{"a":{"k":1,"\u212A":2}}`, `{"s":1,"t":2,"\u017f":3}`, // one member to encoding/json, which takes the last
 		``, ` `, `{`, `[`, `"`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `[1,]`, `[,1]`, `[1 2]`, `{"a":1 "b":2}`, `{a:1}`, `{1:1}`, `'a'`, `nul`, `nulll`,
 		`01`, `-`, `+1`, `1.`, `.1`, `1e`, `1e+`, `--1`, `0x1`, `NaN`, `Infinity`, `1_000`, `1 2`, `{}{}`, "\ufeff{}", "{}\x00",
 		`"\a"`, `"\u12"`, `"\u12g4"`, `"\u+123"`, "\"\n\"", "\"\x00\"", `"\`,
@@ -153,5 +155,19 @@ func BenchmarkFingerprint(b *testing.B) {
 				fingerprint(r, body, canonicalBody)
 			}
 		})
+	}
+}
+
+func TestCanonicalJSONCostsInProportion(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
+	const size = 1 << 18
+	for _, depth := range []int{8, 1000} {
+		text := []byte(strings.Repeat(`{"b":`, depth) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat(`,"a":1}`, depth))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = canonicalJSON(text)
+		runtime.ReadMemStats(&after)
+		if got := (after.TotalAlloc - before.TotalAlloc) / size; got > 256 {
+			t.Errorf("%d levels take %d times the size of the text", depth, got)
+		}
 	}
 }

@@ -35,10 +35,7 @@ func (x *exchange[T]) read() *Problem {
 	case errors.As(err, &over):
 		return bodyTooLarge(limit)
 	case err != nil:
-		return &Problem{
-			Status: http.StatusBadRequest, Code: CodeBodyUnreadable,
-			Detail: "The body of the request did not arrive whole.", Err: err,
-		}
+		return bodyUnreadable(err)
 	}
 	x.body = b.Bytes()
 	return nil

@@ -123,5 +123,11 @@ func (x *exchange[T]) identify() (idem.Key, *Problem) {
 	if p := x.read(); p != nil {
 		return idem.Key{}, p
 	}
-	return idem.Key{Scope: scope, Name: m.o.Name(x.r), Value: value, Fingerprint: fingerprint(x.r, x.body, m.o.CanonicalJSON)}, nil
+	body := x.body
+	if len(body) == 0 {
+		if body, err = formOf(x.r); err != nil {
+			return idem.Key{}, bodyUnreadable(err)
+		}
+	}
+	return idem.Key{Scope: scope, Name: m.o.Name(x.r), Value: value, Fingerprint: fingerprint(x.r, body, m.o.CanonicalJSON)}, nil
 }

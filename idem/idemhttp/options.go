@@ -19,7 +19,7 @@ type Options struct {
 	AuthorizeReplay func(r *http.Request) error
 	// CanonicalJSON compares JSON bodies by their canonical form, so that a retry may order members and set white space
 	// differently. Numbers are compared by their text: 1 and 1.0 differ. A body that has no canonical form, such as one with
-	// a member twice, is compared by its bytes. Default: all bodies are compared by their bytes.
+	// a member twice, also in two cases, is compared by its bytes. Default: all bodies are compared by their bytes.
 	CanonicalJSON bool
 	// Headers are response headers to keep besides [DefaultHeaders]. Credentials, cookies and headers of the connection are
 	// not kept even if they are listed. Default: none.

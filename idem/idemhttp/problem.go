@@ -185,6 +185,13 @@ func notRetained(err error) *Problem {
 	}
 }
 
+func bodyUnreadable(err error) *Problem {
+	return &Problem{
+		Status: http.StatusBadRequest, Code: CodeBodyUnreadable, Err: err,
+		Detail: "The body of the request did not arrive whole.",
+	}
+}
+
 func bodyTooLarge(limit int64) *Problem {
 	return &Problem{
 		Status: http.StatusRequestEntityTooLarge, Code: CodeBodyTooLarge,

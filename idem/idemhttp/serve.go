@@ -11,6 +11,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
+	"github.com/holdfast-go/holdfast/tx"
 )
 
 type handler[T any] func(w http.ResponseWriter, r *http.Request, t T) error
@@ -49,6 +50,9 @@ func (m *Middleware[T]) once(w http.ResponseWriter, r *http.Request, fn handler[
 	ctx, stop := m.context(r)
 	defer stop()
 	res, err := idem.Do(ctx, m.keys, key, x.attempt)
+	if m.refused(ctx, err) {
+		x.rec, x.send = nil, false // an attempt before met a conflict: the key was free meanwhile
+	}
 	var failure *idem.Failure
 	switch {
 	case !res.Replayed && (err == nil || x.send || !x.failed && errors.As(err, &failure)):
@@ -62,6 +66,19 @@ func (m *Middleware[T]) once(w http.ResponseWriter, r *http.Request, fn handler[
 	default:
 		m.refuse(w, r, problemOf(err, x.rec != nil))
 	}
+}
+
+// refused reports whether err refuses the key, so that no attempt counts. The error of a handler comes wrapped in what
+// became of its transaction, except in a transaction around, where there is one attempt.
+func (m *Middleware[T]) refused(ctx context.Context, err error) bool {
+	if _, joined := m.keys.DB().Current(ctx); joined {
+		return false
+	}
+	switch err.(type) { //nolint:errorlint // see above
+	case *idem.InFlightError, *idem.MismatchError:
+		return true
+	}
+	return err == idem.ErrKeyExpired //nolint:errorlint // see above
 }
 
 // unkeyed serves a request without a key.
@@ -91,13 +108,13 @@ func (x *exchange[T]) attempt(ctx context.Context, t T) ([]byte, error) {
 	r := x.r.Clone(context.WithValue(ctx, txKey[T]{}, t))
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(x.body)), int64(len(x.body))
 	defer func() {
-		if r.MultipartForm != nil { // the server cleans up after the request that it made, which is another
+		if r.MultipartForm != nil && x.r.MultipartForm == nil { // the server cleans up after the request that it made, which is another
 			_ = r.MultipartForm.RemoveAll()
 		}
 	}()
 	err := x.fn(x.rec, r, t)
 	var failure *idem.Failure
-	if errors.As(err, &failure) {
+	if errors.As(err, &failure) && !x.m.conflict(err) {
 		x.rec.fail(failure)
 		err = nil
 	}
@@ -120,6 +137,12 @@ func (x *exchange[T]) attempt(ctx context.Context, t T) ([]byte, error) {
 		x.send = true
 		return nil, &releasedError{status}
 	}
+}
+
+// conflict reports whether the handler is to run again, whatever it made of it: see [idem.Terminal].
+func (m *Middleware[T]) conflict(err error) bool {
+	var inner *tx.AbortError // of another transaction, which has been tried often enough
+	return m.keys.DB().Classify(err) == tx.Retryable && !errors.As(err, &inner)
 }
 
 // keeps tells error statuses that are answers.

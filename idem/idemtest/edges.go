@@ -3,6 +3,7 @@ package idemtest
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/idem"
@@ -16,6 +17,7 @@ func edgeRules[T any]() []rule[T] {
 		{"Interface", "a result of an interface type is replayed whatever it holds", interfaces[T]},
 		{"FailureBytes", "a failure comes back byte for byte, and without its body above the limit", failureBytes[T]},
 		{"ConflictOfAnother", "a conflict of another database that a closure returns undoes the savepoint of the caller's transaction", conflictOfAnother[T]},
+		{"TerminalConflict", "a conflict is no answer, also where the closure takes it for a final failure: it runs again", terminalConflict[T]},
 		{"JoinedConflict", "a conflict inside a joined call starts the outermost closure over, even if it is dropped", joinedConflict[T]},
 	}
 }
@@ -122,3 +124,50 @@ type stateError struct{ state string }
 
 func (e *stateError) Error() string    { return "server error " + e.state }
 func (e *stateError) SQLState() string { return e.state }
+
+func terminalConflict[T any](s *suite[T]) {
+	keys := idem.New(s.DB, nil)
+	for name, final := range map[string]func(error) error{
+		"terminal": idem.Terminal,
+		"joined":   func(err error) error { return errors.Join(&idem.Failure{Status: 402}, err) },
+	} {
+		runs := &counter{}
+		fn := func(ctx context.Context, t T) (int, error) {
+			if runs.add(); runs.get() == 1 {
+				return 0, final(&stateError{"40001"})
+			}
+			return 1, s.apply(ctx, t, name)
+		}
+		res, err := idem.Do(s.ctx, keys, key(name), fn)
+		if err != nil || res.Value != 1 {
+			s.Errorf("%s: got %+v, %v", name, res, err)
+		}
+		s.count(runs, 2)
+		s.wantEffects(name, 1)
+
+		f := s.begin()
+		_, err = idem.DoTx(s.ctx, keys, f.Tx, key(name+" in the caller's"), func(context.Context, T) (int, error) { return 0, final(&stateError{"40001"}) })
+		s.must(errors.Join(f.Rollback(s.ctx)))
+		if s.DB.Classify(err) != tx.Retryable {
+			s.Errorf("%s in the caller's: got %v", name, err)
+		}
+
+		handled := &counter{}
+		w := s.serve(nil, nil, func(http.ResponseWriter, *http.Request, T) error {
+			if handled.add(); handled.get() == 1 {
+				return final(&stateError{"40001"})
+			}
+			return nil
+		})
+		w.answer(name, w.post(name, ""), http.StatusOK, "", false)
+
+		// That of another database is for the closure to judge.
+		other := s.serve(nil, nil, func(http.ResponseWriter, *http.Request, T) error {
+			return final(&tx.AbortError{Err: errPlain, Class: tx.Retryable})
+		})
+		first, again := other.post(name+" of another", ""), other.post(name+" of another", "")
+		if first.Code != again.Code || first.Body.String() != again.Body.String() || again.Header().Get(marker) == "" {
+			s.Errorf("%s of another database: got %d %s, then %d %s", name, first.Code, first.Body, again.Code, again.Body)
+		}
+	}
+}

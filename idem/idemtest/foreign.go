@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -20,6 +21,7 @@ func foreignRules[T any]() []rule[T] {
 		{"AnswerKeepsForeign", "an answer, a failure, a mismatch and an expired key leave the caller's transaction usable, and what it wrote is committed", answerKeepsForeign[T]},
 		{"ForeignSnapshot", "where the snapshot is older than the answer, DoTx is a serialization failure and the closure does not run", foreignSnapshot[T]},
 		{"InnerFailsToStore", "an inner call whose answer cannot be stored undoes its own writes, no more and no less", innerFailsToStore[T]},
+		{"UndoFails", "where what a call wrote could not be undone, the transaction around it does not commit, whatever its closure returns", undoFails[T]},
 		{"Joins", "Do inside a closure of the same DB joins its transaction", joins[T]},
 	}
 }
@@ -302,4 +304,38 @@ func innerFailsToStore[T any](s *suite[T]) {
 	s.must(s.apply(s.ctx, f.Tx, "mine"))
 	s.must(f.Commit(s.ctx))
 	s.wantEffects("mine", 2)
+}
+
+func undoFails[T any](s *suite[T]) {
+	keys, inbox := idem.New(s.DB, nil), idem.NewInbox(s.DB, "c", nil)
+	// The closures take away what the undo needs.
+	leave := func(ctx context.Context, t T, query string) error {
+		_, err := s.DB.Tx(t).Exec(ctx, query)
+		return errors.Join(err, s.apply(ctx, t, "left"), errPlain)
+	}
+	for name, call := range map[string]func(ctx context.Context) error{
+		"Do": func(ctx context.Context) error {
+			_, err := idem.Do(ctx, keys, key("k"), func(ctx context.Context, t T) (int, error) { return 0, leave(ctx, t, tx.ReleaseSavepoint) })
+			return err
+		},
+		"Inbox.Do": func(ctx context.Context) error {
+			_, err := inbox.Do(ctx, "m", func(ctx context.Context, t T) error {
+				return leave(ctx, t, "alter table idem_inbox rename to elsewhere")
+			})
+			return err
+		},
+	} {
+		var inner error
+		err := s.DB.Do(s.ctx, func(ctx context.Context, _ T) error {
+			inner = call(ctx)
+			return nil
+		})
+		if !errors.Is(inner, errPlain) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
+			s.Errorf("%s: got %v inside, and %v", name, inner, err)
+		}
+	}
+	s.wantEffects("left", 0)
+	_, err := inbox.Do(s.ctx, "m", func(ctx context.Context, t T) error { return s.apply(ctx, t, "handled") })
+	s.must(err)
+	s.wantEffects("handled", 1)
 }

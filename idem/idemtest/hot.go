@@ -19,6 +19,7 @@ func hotRules[T any]() []rule[T] {
 		{"MismatchWhileRunning", "another request under a key that is running is a mismatch at once, even for one that waits", mismatchWhileRunning[T]},
 		{"OwnContext", "each caller of a hot key keeps its own context, the first one too", ownContext[T]},
 		{"PanicLandsFlight", "a closure that panics or exits leaves the key to those who wait", panicLandsFlight[T]},
+		{"ErrorIsOwn", "an error of the closure is that of its caller alone, whatever it says of another database; who waits does the work", errorIsOwn[T]},
 		{"FailureIsShared", "who waits for a failure that is an answer gets it", failureIsShared[T]},
 		{"OwnBytes", "nobody's answer changes when another caller writes into its own", ownBytes[T]},
 		{"HotKeyOfAnotherScope", "calls of equal keys in two scopes are two operations", otherScope[T]},
@@ -140,7 +141,12 @@ func ownContext[T any](s *suite[T]) {
 	cancel(errPlain)
 	_, err := idem.Do(gone, keys, key("follower"), work(s, "follower", runs, "second"))
 	s.want(err, errPlain)
+	s.want(s.leaves(keys, "follower"), errPlain)
 	s.must(release())
+
+	if s.DB.Dialect().Capabilities.RowLocks {
+		s.leavesEarly(keys)
+	}
 
 	// The first one goes away in its closure. Those who wait do not go with it.
 	first, cancel := context.WithCancelCause(s.ctx)
@@ -171,6 +177,44 @@ func ownContext[T any](s *suite[T]) {
 	s.wantEffects("leader", 1)
 }
 
+// leavesEarly has a call go away while the first one is still asking.
+func (s *suite[T]) leavesEarly(keys *idem.Keys[T]) {
+	s.Helper()
+	f := s.begin()
+	_, err := s.DB.Tx(f.Tx).Exec(s.ctx, "lock table idem_key in access exclusive mode")
+	s.must(err)
+	asked := make(chan error, 1)
+	go func() {
+		_, err := idem.Do(s.ctx, keys, key("asking"), work(s, "asking", &counter{}, "first"))
+		asked <- err
+	}()
+	for waits := 0; waits == 0; {
+		s.must(s.DB.Conn().QueryRow(s.soon(), "select count(*) from pg_locks where relation = 'idem_key'::regclass and not granted").Scan(&waits))
+	}
+	err = s.leaves(keys, "asking")
+	s.must(f.Rollback(s.ctx))
+	s.must(<-asked)
+	s.want(err, errPlain)
+}
+
+// leaves makes a call whose context ends while it waits.
+func (s *suite[T]) leaves(keys *idem.Keys[T], name string) error {
+	s.Helper()
+	gone, cancel := context.WithTimeoutCause(s.ctx, 10*time.Millisecond, errPlain)
+	defer cancel()
+	left := make(chan error, 1)
+	go func() {
+		_, err := idem.Do(gone, keys, key(name), work(s, name, &counter{}, "second"))
+		left <- err
+	}()
+	select {
+	case err := <-left:
+		return err
+	case <-s.soon().Done():
+		return errors.New("the call stays although its context has ended")
+	}
+}
+
 func panicLandsFlight[T any](s *suite[T]) {
 	keys := idem.New(s.DB, &idem.Options{Wait: time.Minute})
 	for name, end := range map[string]func(){"panic": func() { panic(errPlain) }, "goexit": runtime.Goexit} {
@@ -193,6 +237,45 @@ func panicLandsFlight[T any](s *suite[T]) {
 				s.Errorf("%s: got %+v, %v", name, res, err)
 			}
 		})
+		close(leave)
+		wg.Wait()
+		s.count(runs, 1)
+	}
+}
+
+func errorIsOwn[T any](s *suite[T]) {
+	for name, cause := range map[string]error{
+		"unavailable": idem.ErrStoreUnavailable, "in flight": &idem.InFlightError{}, "mismatch": &idem.MismatchError{}, "expired": idem.ErrKeyExpired,
+	} {
+		keys, runs := idem.New(s.DB, &idem.Options{Wait: time.Minute}), &counter{}
+		inside, leave := make(chan struct{}), make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := idem.Do(s.ctx, keys, key(name), func(context.Context, T) (string, error) {
+				close(inside)
+				<-leave
+				return "", fmt.Errorf("another database: %w", cause)
+			})
+			if !errors.Is(err, cause) {
+				s.Errorf("%s: the first got %v", name, err)
+			}
+		})
+		<-inside
+		var asked sync.WaitGroup
+		for range 8 {
+			asked.Add(1)
+			wg.Go(func() {
+				asked.Done()
+				res, err := idem.Do(s.ctx, keys, key(name), work(s, name, runs, "next"))
+				if err != nil || res.Value != "next" {
+					s.Errorf("%s: got %+v, %v", name, res, err)
+				}
+			})
+		}
+		asked.Wait()
+		for range 100 {
+			runtime.Gosched() // so that they wait
+		}
 		close(leave)
 		wg.Wait()
 		s.count(runs, 1)
@@ -244,6 +327,33 @@ func ownBytes[T any](s *suite[T]) {
 	}
 	<-inside
 	close(leave)
+	wg.Wait()
+
+	// So it is where the first one finds the answer and gives it on.
+	keys = idem.New(s.DB, &idem.Options{Wait: time.Minute})
+	let := func() {}
+	if s.DB.Dialect().Capabilities.RowLocks {
+		f := s.begin()
+		_, err := s.DB.Tx(f.Tx).Exec(s.ctx, "lock table idem_key in access exclusive mode")
+		s.must(err)
+		let = func() { s.must(f.Rollback(s.ctx)) }
+	}
+	var asked sync.WaitGroup
+	for i := range 64 {
+		asked.Add(1)
+		wg.Go(func() {
+			asked.Done()
+			res, err := idem.Do(s.ctx, keys, key("bytes"), func(context.Context, T) ([]byte, error) { return nil, errPlain })
+			if err != nil || string(res.Value) != "answer" || !res.Replayed {
+				s.Errorf("a repetition got %+v, %v", res, err)
+			}
+			for at := range res.Value {
+				res.Value[at] = byte('0' + i)
+			}
+		})
+	}
+	asked.Wait()
+	let()
 	wg.Wait()
 }
 

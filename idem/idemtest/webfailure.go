@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 
+	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/idem/idemhttp"
 	"github.com/holdfast-go/holdfast/tx"
@@ -23,6 +24,7 @@ func webFailureRules[T any]() []rule[T] {
 		{"HTTPSavedFirst", "a response whose commit fails is not sent", webSavedFirst[T]},
 		{"HTTPRunsAgain", "after a conflict the handler runs again, with the request as it came and an empty response", webRunsAgain[T]},
 		{"HTTPConflictInSavepoint", "a conflict inside tx.DB.Do starts over although the handler answered 500", webSavepoint[T]},
+		{"HTTPRefusedAfterConflict", "a request that is refused after a conflict gets the refusal, and not what its handler wrote before", webRefusedAfterConflict[T]},
 		{"HTTPEndlessConflict", "a conflict that does not end is 503, and nothing is done", webEndless[T]},
 		{"HTTPBodyBroken", "a body that does not arrive whole is 400, and nothing runs", webBodyBroken[T]},
 		{"HTTPStrangeEntry", "a stored answer that is no response is not taken for one", webStrangeEntry[T]},
@@ -130,6 +132,38 @@ func webSavepoint[T any](s *suite[T]) {
 	w.answer("first", w.post("k", ""), http.StatusOK, "", false)
 	s.count(w.runs, 2)
 	s.wantEffects("savepoint", 1)
+}
+
+func webRefusedAfterConflict[T any](s *suite[T]) {
+	for what, writes := range map[string]int{"nothing written": 0, "an error written": http.StatusInternalServerError} {
+		var between func()
+		retried := holdfast.ObserverFunc(func(_ context.Context, e holdfast.Event) {
+			if e.Kind == tx.EventRetried {
+				between()
+			}
+		})
+		// The key is free between two attempts, and another process may take it.
+		w := &web[T]{suite: s, m: idemhttp.New(idem.New(s.DB.Observed(retried), nil), tenantOf, nil), runs: &counter{}}
+		w.handler = w.m.Handler(func(rw http.ResponseWriter, _ *http.Request, _ T) error {
+			w.runs.add()
+			if writes != 0 {
+				rw.WriteHeader(writes)
+			}
+			return &stateError{"40001"}
+		})
+		other := s.serve(nil, nil, nil)
+		between = func() { other.answer("meanwhile", other.post(what, "another"), http.StatusCreated, "made", false) }
+		w.problem(what, w.post(what, "one"), http.StatusUnprocessableEntity, idemhttp.CodeKeyReused)
+		s.count(w.runs, 1)
+		if !s.DB.Dialect().Capabilities.ConcurrentWriters {
+			continue
+		}
+		var release func() error
+		k := idem.Key{Scope: "a", Name: "POST", Value: what + " in flight"}
+		between = func() { release = s.heldAt(idem.New(s.DB, nil), k, nil) }
+		w.problem(what, w.post(k.Value, "one"), http.StatusConflict, idemhttp.CodeInFlight)
+		s.must(release())
+	}
 }
 
 func webEndless[T any](s *suite[T]) {

@@ -1,7 +1,11 @@
 package idemtest
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,6 +22,7 @@ func webKeyRules[T any]() []rule[T] {
 		{"HTTPKeyRefused", "a key that is missing, broken or given twice is refused with 400, and nothing runs", webKeyRefused[T]},
 		{"HTTPKeyOptional", "where it is optional, a request without a key runs each time, in a transaction", webKeyOptional[T]},
 		{"HTTPMismatch", "a key that comes with another request is refused with 422, and its answer stays", webMismatch[T]},
+		{"HTTPParsedForm", "a form that was read before, by a middleware outside or the scope function, is compared all the same", webParsedForm[T]},
 		{"HTTPCanonicalJSON", "canonical JSON forgives spelling, and nothing else", webCanonicalJSON[T]},
 		{"HTTPTogether", "of many requests at once one runs; the others get 409 with Retry-After, or its answer", webTogether[T]},
 		{"HTTPInFlight", "a duplicate of a running request is refused at once, or waits for its answer", webInFlight[T]},
@@ -135,6 +140,46 @@ func webMismatch[T any](s *suite[T]) {
 	}
 	s.count(w.runs, 1)
 	w.answer("another operation", w.post("k", "put", target("PUT", "/effects")), http.StatusCreated, "made", false)
+}
+
+func webParsedForm[T any](s *suite[T]) {
+	w := s.serve(nil, nil, func(_ http.ResponseWriter, r *http.Request, t T) error {
+		if r.MultipartForm != nil {
+			f, err := r.MultipartForm.File["file"][0].Open()
+			if err != nil {
+				return err
+			}
+			return errors.Join(f.Close(), s.apply(r.Context(), t, "form"))
+		}
+		return s.apply(r.Context(), t, r.PostFormValue("amount"))
+	})
+	parsed := func(r *http.Request) { s.must(r.ParseForm()) }
+	of := header("Content-Type", "application/x-www-form-urlencoded")
+	for i := range 2 {
+		w.answer("a form", w.post("k", "amount=1&to=a", of, parsed), http.StatusOK, "", i > 0)
+		w.problem("another", w.post("k", "amount=2&to=a", of, parsed), http.StatusUnprocessableEntity, idemhttp.CodeKeyReused)
+	}
+	s.wantEffects("1", 1)
+	s.count(w.runs, 1)
+
+	parts := func(r *http.Request) { s.must(r.ParseMultipartForm(0)) } // all of it into files
+	post := func(field, content string) *httptest.ResponseRecorder {
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		s.must(form.WriteField("field", field))
+		file, err := form.CreateFormFile("file", "a")
+		s.must(err)
+		_, err = io.WriteString(file, content)
+		s.must(errors.Join(err, form.Close()))
+		return w.post("m", body.String(), header("Content-Type", form.FormDataContentType()), parts)
+	}
+	content := strings.Repeat("x", 1<<19)
+	for i := range 2 {
+		w.answer("parts", post("f", content), http.StatusOK, "", i > 0)
+		w.problem("another field", post("g", content), http.StatusUnprocessableEntity, idemhttp.CodeKeyReused)
+		w.problem("another file", post("f", content+"y"), http.StatusUnprocessableEntity, idemhttp.CodeKeyReused)
+	}
+	s.count(w.runs, 2)
 }
 
 func webCanonicalJSON[T any](s *suite[T]) {

@@ -48,6 +48,7 @@ type plan[T any] struct {
 	commits bool
 	early   bool // the transaction has its snapshot before the call
 	inbox   bool
+	batch   bool // all keys in one call
 	sweeps  bool
 	cut     func(wire.Match) *wire.Hook
 	keys    []string
@@ -64,7 +65,7 @@ func (r *round[T]) plan(w int, processes []*process[T]) (plans []*plan[T]) {
 		p := &plan[T]{
 			id: fmt.Sprintf("w%d.%d", w, i), process: processes[r.random.IntN(2)], fp: "a",
 			foreign: r.random.IntN(3) == 0, commits: r.random.IntN(3) > 0, early: r.random.IntN(2) == 0,
-			inbox: r.ttl == 0 && r.random.IntN(4) == 0, sweeps: r.ttl > 0 && r.random.IntN(3) == 0, lingers: micros(2000),
+			inbox: r.ttl == 0 && r.random.IntN(3) == 0, sweeps: r.ttl > 0 && r.random.IntN(3) == 0, lingers: micros(2000),
 		}
 		if w < 2 {
 			p.process = processes[2+w]
@@ -76,6 +77,9 @@ func (r *round[T]) plan(w int, processes []*process[T]) (plans []*plan[T]) {
 		p.keys = []string{r.key(p.inbox, first)}
 		if p.foreign && r.random.IntN(3) == 0 {
 			p.keys = append(p.keys, r.key(p.inbox, (first+1)%fewKeys))
+		}
+		if p.batch = p.inbox && !p.foreign && r.random.IntN(2) == 0; p.batch {
+			p.keys = append(p.keys, r.key(true, (first+1)%fewKeys))
 		}
 		// Most do not keep anything, so that keys stay free for a while.
 		if p.end = ending(r.random.IntN(int(endings))); p.end == storedFailure && p.inbox {
@@ -108,6 +112,10 @@ func (r *round[T]) do(p *plan[T]) {
 	}
 	if p.foreign {
 		r.inForeign(p)
+		return
+	}
+	if p.batch {
+		r.inBatch(p)
 		return
 	}
 	call := r.begin(p, 0)
@@ -194,6 +202,9 @@ func (r *round[T]) begin(p *plan[T], i int) *record {
 	}
 	if p.foreign {
 		call.what = "DoTx " + call.what
+	}
+	if p.batch {
+		call.what = "DoBatch " + call.what
 	}
 	if p.inbox {
 		call.fp = "" // messages have none

@@ -107,7 +107,7 @@ func (l *leaks[T]) settled(what string) {
 			return
 		}
 	}
-	l.Errorf("%s: left behind: %s", what, held)
+	l.Fatalf("%s: left behind: %s", what, held) // and with every case that follows
 }
 
 func (l *leaks[T]) held() string {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -46,7 +47,14 @@ func openPgx(t testing.TB, address string) store[pgx.Tx] {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(pool.Close)
+	t.Cleanup(func() {
+		closed := make(chan struct{})
+		go func() { pool.Close(); close(closed) }()
+		select {
+		case <-closed:
+		case <-time.After(10 * time.Second): // it waits for a connection that was left behind, of which the test has told
+		}
+	})
 	return store[pgx.Tx]{
 		DB: pgxtx.New(pool),
 		begin: func(ctx context.Context, level tx.Isolation) (idemtest.Foreign[pgx.Tx], error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -149,6 +150,46 @@ func joinsAcross[T any](t *testing.T, open opener[T]) {
 	})
 	if !errors.Is(err, failure) || entries(t, s, 1) != 0 {
 		t.Errorf("got %v and %d entries, want the failure and none", err, entries(t, s, 1))
+	}
+}
+
+// A hook belongs to the transaction of the closure that it is registered in, and not to one on another pool in between, which
+// commits by itself.
+func TestT16_HooksAcrossAnotherPool(t *testing.T) {
+	onPostgres(t, hooksAcross[pgx.Tx], hooksAcross[*sql.Tx])
+}
+
+func hooksAcross[T any](t *testing.T, open opener[T]) {
+	s, other := open(t, postgres(t), 1), open(t, postgres(t), 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, failure := range []error{errors.New("the outer fails"), nil} {
+		var order []string
+		hook := func(ctx context.Context, name string) error {
+			return tx.AfterCommit(ctx, func(context.Context) { order = append(order, name) })
+		}
+		err := s.Do(ctx, func(ctx context.Context, outer T) error {
+			err := other.Do(ctx, func(ctx context.Context, _ T) error {
+				return errors.Join(
+					hook(ctx, "other"),
+					s.Do(ctx, func(ctx context.Context, _ T) error {
+						return errors.Join(hook(ctx, "joined"), other.Do(ctx, func(ctx context.Context, _ T) error { return hook(ctx, "other") }))
+					}),
+					s.Nested(ctx, outer, func(ctx context.Context, _ T) error { return hook(ctx, "nested") }),
+					hook(s.Within(ctx, outer), "within"),
+					hook(ctx, "other"),
+				)
+			})
+			order = append(order, "end")
+			return errors.Join(err, failure)
+		})
+		want := "[other other other end joined nested within]"
+		if failure != nil {
+			want = "[other other other end]"
+		}
+		if got := fmt.Sprint(order); !errors.Is(err, failure) || got != want {
+			t.Errorf("got %v and the hooks %s, want %v and %s", err, got, failure, want)
+		}
 	}
 }
 
