@@ -12,19 +12,25 @@
 //   - The expiry is set by the script that sets the value. One that was lost otherwise is repaired by the next change.
 //   - An overflow of int64 is refused, and nothing changes. Values beyond 2^53 are exact.
 //   - A counter and its ledger are in one slot of a cluster, whatever the name.
+//   - A change is one round trip, once the server knows the script.
 //
 // # Failure modes
 //
 //   - No reply: the outcome is unknown. The same call with the same operation ID finds out. An empty ID is made up for one
-//     call, so it covers the client's own retries and no more.
-//   - Failover: replication is asynchronous. Acknowledged changes can be lost, with their ledger entries; and so can a crash
-//     without appendfsync always lose them. Redis is no place for money.
+//     call and remembered for ten minutes, so it covers the client's own retries and no more.
+//   - Refusals such as READONLY, OOM or LOADING tell of the last attempt alone, and go-redis does not say how many there
+//     were. The outcome is unknown, unless the client is a *redis.Client with MaxRetries -1. The same holds for a failed dial.
+//   - A refused Take tells of the attempt that was answered. An earlier one that is still on its way can yet take what comes
+//     in before it arrives. The same call with the same operation ID finds out.
+//   - Failover: replication is asynchronous. Acknowledged changes can be lost, and their ledger entries with them. A crash
+//     loses what was not yet on disk; nothing acknowledged is lost with appendfsync always. Redis is no place for money.
 //   - Eviction: a policy that evicts ledger entries lets an operation count again. Use noeviction.
 //
 // # Storage
 //
-// One string for each counter and one for each operation, which expires after [Options].Retention. Names are stored as
-// digests. It needs Redis 6.2 or later, or Valkey.
+// One string for each counter, and one for each operation, some 250 bytes that expire after [Options].Retention. Names and
+// operation IDs are stored as digests. It needs Redis 6.2 or later, or Valkey, and a user that may run evalsha, eval, get,
+// set, exists, incrby, decrby, pttl and pexpire.
 //
 // # Settings
 //
@@ -32,5 +38,6 @@
 //
 // # When not to use it
 //
-// For what must survive a failover: count in the database.
+// For what must survive a failover: count in the database. For several counters at once, all or nothing: each has a slot of
+// its own in a cluster, and a script has one.
 package rediscounter

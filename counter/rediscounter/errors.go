@@ -54,3 +54,7 @@ func (e *Error) Unwrap() error { return e.err }
 
 // Outcome tells whether the change happened. Where it is Unknown, the same operation ID finds out.
 func (e *Error) Outcome() holdfast.Outcome { return e.outcome }
+
+func refuse(op string, err error) *Error {
+	return &Error{Op: op, err: err, outcome: holdfast.NotApplied}
+}

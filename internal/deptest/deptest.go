@@ -50,6 +50,7 @@ var clients = map[string][]string{
 	"singleflight": {"golang.org/x/sync"},
 	"redis": {
 		"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "github.com/dgryski/go-rendezvous", "go.uber.org/atomic",
+		"golang.org/x/sys/cpu", // what the client asks of the processor
 	},
 }
 

@@ -1,25 +1,25 @@
 -- Adds to a counter, once for each operation.
 -- KEYS: 1 the counter, 2 the ledger entry of the operation
 -- ARGV: 1 what the operation does, 2 the amount, 3 the life of the counter in ms or 0, 4 that of the entry in ms
--- Reply: {status, value, 1 if a lost expiry was repaired}, the value as text, since numbers here are doubles
+-- Reply: {status, value, 1 if a lost expiry was repaired}, the value as text, since numbers here are doubles; or the error
 local seen = redis.call('get', KEYS[2])
 if seen then
   local what, value = string.match(seen, '^(.-)=(.*)$')
   if what ~= ARGV[1] then
-    return {'mismatch', what, 0}
+    return {'mismatch', seen, 0}
   end
   return {'replayed', value, 0}
 end
 local existed = redis.call('exists', KEYS[1])
 local done = redis.pcall('incrby', KEYS[1], ARGV[2])
 if type(done) == 'table' and done.err then
-  return {'refused', done.err, 0}
+  return done
 end
 local value = redis.call('get', KEYS[1])
+redis.call('set', KEYS[2], ARGV[1] .. '=' .. value, 'px', ARGV[4])
 local repaired = 0
 if ARGV[3] ~= '0' and redis.call('pttl', KEYS[1]) == -1 then
   redis.call('pexpire', KEYS[1], ARGV[3])
   repaired = existed
 end
-redis.call('set', KEYS[2], ARGV[1] .. '=' .. value, 'px', ARGV[4])
 return {'applied', value, repaired}
