@@ -68,6 +68,7 @@ var groups = []group{
 		},
 	},
 	hot,
+	counters,
 	txn,
 	serial,
 	{

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"os"
 	"strconv"
 	"time"
@@ -36,6 +37,8 @@ type setup struct {
 	serializable *tx.DB[pgx.Tx]
 	trm          *manager.Manager
 	gorm         *gorm.DB
+
+	redis *redisSetup // nil outside of its group
 
 	drop func() error
 }
@@ -135,5 +138,5 @@ func (s *setup) close() error {
 	if s.web != nil {
 		_ = s.web.close()
 	}
-	return s.drop()
+	return errors.Join(s.redis.close(), s.drop())
 }
