@@ -29,7 +29,6 @@ var counters = group{
 			{"redis_rate Allow: a limiter in one script, no ledger", r.op(r.allow)},
 		}
 	},
-	bars:  []bar{{at: 2, reference: 5, direct: 0.85}},
 	local: true,
 }
 

@@ -2,6 +2,7 @@ package rediscounter_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 
@@ -106,11 +107,23 @@ func TestEveryKeyOfACounterHasItsTag(t *testing.T) {
 		if err != nil || len(keys) != 3 {
 			t.Errorf("%q has the keys %q, %v", name, keys, err)
 		}
+		for _, k := range keys {
+			if tag := tagOf(k); tag == "" || tag != tagOf(key) {
+				t.Errorf("%q has the tag %q in %q", name, tag, k)
+			}
+		}
 	}
 	// What begins otherwise would be somewhere else: nothing but counters of the nine names is below the prefix.
 	if keys, err := f.client.Keys(ctx, f.o.Prefix+"{*}*").Result(); err != nil || len(keys) != 27 {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
+}
+
+// tagOf returns what chooses the slot of a key in a cluster: what is between the first brace and the next closing one.
+func tagOf(key string) string {
+	_, rest, _ := strings.Cut(key, "{")
+	tag, _, _ := strings.Cut(rest, "}")
+	return tag
 }
 
 func TestScriptsThatAreFlushedAreLoadedAgain(t *testing.T) {

@@ -15,10 +15,7 @@ if type(have) == 'table' and have.err then
   return have
 end
 have = have or '0'
-if not string.match(have, '^-?%d+$') then
-  return redis.error_reply('ERR value is not an integer or out of range')
-end
--- As text, since beyond 2^53 two numbers here can be equal that are not.
+-- As text, since beyond 2^53 two numbers here can be equal that are not. What is no integer fails here or at the decrby.
 local want = ARGV[2]
 if string.sub(have, 1, 1) == '-' or #have < #want or (#have == #want and have < want) then
   return {'insufficient', have, 0}
