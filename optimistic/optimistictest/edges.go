@@ -43,7 +43,12 @@ func badKeys[T any](s *suite[T]) {
 
 func badTables[T any](s *suite[T]) {
 	for _, bad := range []optimistic.Table{
-		{}, {Name: "\xff"}, {Name: "a\x00"}, {Name: strings.Repeat("x", 64)}, {Name: "doc", Key: "version"}, {Name: "doc", Token: "id"},
+		{},
+		{Name: "\xff"},
+		{Name: "a\x00"},
+		{Name: strings.Repeat("x", 64)},
+		{Name: "doc", Key: "version"},
+		{Name: "doc", Token: "id"},
 		{Name: "doc", Version: strings.Repeat("x", 10<<20)},
 	} {
 		rows := optimistic.New(s.DB, bad, nil)
