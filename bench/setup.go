@@ -30,6 +30,7 @@ type setup struct {
 	stdKeys   *idem.Keys[*sql.Tx]
 	elsewhere []elsewhere
 	web       *web
+	docs      docs
 	drop      func() error
 }
 
@@ -74,7 +75,10 @@ func open(ctx context.Context, url string, delay time.Duration, callers int) (s 
 	if s.web, err = openWeb(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.fill(ctx)
+	if err := s.fill(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.openDocs(ctx, callers)
 }
 
 func (s *setup) fill(ctx context.Context) error {

@@ -25,7 +25,17 @@ func (r *Rows[T]) alone(ctx context.Context, w Want, write func(context.Context,
 		class := r.db.Classify(err)
 		switch {
 		case class == tx.Retryable: // the server's own default is a higher level
-		case refused(class, err):
+		case refused(class, err) && (w.Token == "" || class != tx.Permanent):
+			return Version{}, &tx.AbortError{Err: err, Class: class, Attempts: 1}
+		case refused(class, err): // what stands between may have made an error of a lost reply: the row knows better
+			mine, v, failed := r.mine(context.WithoutCancel(ctx), w)
+			switch {
+			case mine:
+				r.observe(ctx, EventSelfConflict, w.Key, err)
+				return v, nil
+			case failed != nil && !errors.Is(failed, ErrNotFound):
+				return Version{}, &tx.CommitUnknownError{Err: err, Resolve: failed}
+			}
 			return Version{}, &tx.AbortError{Err: err, Class: class, Attempts: 1}
 		default:
 			return r.resolve(ctx, w, err)
