@@ -19,6 +19,9 @@ const lookTimeout = 5 * time.Second
 // hotFor is for how long a row counts as hot after somebody had to lock it.
 const hotFor = 200 * time.Millisecond
 
+// queueTimeout bounds the wait for other callers in this process.
+const queueTimeout = time.Second
+
 type attemptKey struct{}
 
 // Attempt returns which attempt of [Rows.Update] the closure is in, from 1, or 0 outside one. [tx.Attempt] counts anew in
@@ -52,9 +55,12 @@ func (r *Rows[T]) Update(ctx context.Context, key any, fn func(ctx context.Conte
 	if _, joins := r.db.Current(ctx); joins {
 		return r.try(ctx, key, 1, false, fn)
 	}
+	p := r.heat.of(key)
+	p.inside.Add(1)
+	defer p.inside.Add(-1)
 	var before *ConflictError
 	for attempt := 1; ; attempt++ {
-		err := r.try(ctx, key, attempt, r.locks(key, attempt), fn)
+		err := r.race(ctx, p, key, attempt, fn)
 		var conflict *ConflictError
 		if !errors.Is(err, ErrConflict) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
 			return err
@@ -65,7 +71,7 @@ func (r *Rows[T]) Update(ctx context.Context, key any, fn func(ctx context.Conte
 			}
 			before = conflict
 		}
-		if stop := r.pause(ctx, attempt); stop != nil {
+		if stop := r.pause(ctx, p, attempt); stop != nil {
 			gaveUp := &ContendedError{Attempts: attempt, Stop: stop, Last: err}
 			r.observe(context.WithValue(ctx, attemptKey{}, attempt), EventContended, key, gaveUp)
 			return gaveUp
@@ -94,24 +100,33 @@ func (r *Rows[T]) try(ctx context.Context, key any, attempt int, locked bool, fn
 	return r.db.Run(ctx, plan)
 }
 
-// locks reports whether an attempt locks the row, and remembers that one had to.
-func (r *Rows[T]) locks(key any, attempt int) bool {
-	if !r.db.Dialect().Capabilities.RowLocks || r.o.LockAfter < 0 {
-		return false
+// race is one attempt, with a lock where the row needs one.
+func (r *Rows[T]) race(ctx context.Context, p *place, key any, attempt int, fn func(context.Context, T) error) error {
+	if !r.locks() || attempt <= r.o.LockAfter && !p.hot() {
+		return r.try(ctx, key, attempt, false, fn)
 	}
-	if attempt > r.o.LockAfter {
-		r.heat.mark(key)
-		return true
+	if attempt > r.o.LockAfter || p.inside.Load() > 1 { // it is still fought over
+		p.mark()
 	}
-	return r.heat.hot(key)
+	defer p.queue(ctx)()
+	return r.try(ctx, key, attempt, true, fn)
 }
 
-// pause waits before the next attempt, or returns why there is none. One that locks need not wait: the lock queues.
-func (r *Rows[T]) pause(ctx context.Context, attempt int) error {
+// locks reports whether rows can be locked at all.
+func (r *Rows[T]) locks() bool {
+	return r.db.Dialect().Capabilities.RowLocks && r.o.LockAfter >= 0
+}
+
+// pause waits before the next attempt, or returns why there is none. One that locks need not wait: the lock queues. A row that
+// as many callers of this process fight over as one may lose races is hot.
+func (r *Rows[T]) pause(ctx context.Context, p *place, attempt int) error {
 	if attempt >= r.o.Attempts {
 		return ErrAttempts
 	}
-	if r.o.LockAfter >= 0 && attempt >= r.o.LockAfter && r.db.Dialect().Capabilities.RowLocks {
+	if r.locks() && int(p.inside.Load()) > r.o.LockAfter {
+		p.mark()
+	}
+	if r.locks() && (attempt >= r.o.LockAfter || p.hot()) {
 		return context.Cause(ctx)
 	}
 	timer := time.NewTimer(jitter.Full(time.Millisecond, 100*time.Millisecond, attempt))
@@ -125,16 +140,43 @@ func (r *Rows[T]) pause(ctx context.Context, attempt int) error {
 
 // heat remembers which rows were fought over of late, so that the next one does not have to find out. Two rows may share a
 // place: that costs one a lock that it did not need.
-type heat struct{ until [256]atomic.Int64 }
+type heat struct{ places [256]place }
+
+// A place is what this process knows of a row.
+type place struct {
+	until  atomic.Int64 // hot until then
+	inside atomic.Int32 // how many Updates are under way
+	turn   atomic.Pointer[chan struct{}]
+}
 
 var seed = maphash.MakeSeed()
 
 var started = time.Now()
 
-func (h *heat) place(key any) *atomic.Int64 {
-	return &h.until[maphash.String(seed, fmt.Sprint(key))%uint64(len(h.until))]
+func (h *heat) of(key any) *place {
+	return &h.places[maphash.String(seed, fmt.Sprint(key))%uint64(len(h.places))]
 }
 
-func (h *heat) mark(key any) { h.place(key).Store(int64(time.Since(started) + hotFor)) }
+func (p *place) mark() { p.until.Store(int64(time.Since(started) + hotFor)) }
 
-func (h *heat) hot(key any) bool { return int64(time.Since(started)) < h.place(key).Load() }
+func (p *place) hot() bool { return int64(time.Since(started)) < p.until.Load() }
+
+// queue waits for the turn of a caller in this process, so that one connection at a time waits for the row and not all of the
+// pool. It is no lock: who has waited for long goes on without it, and the row lock decides.
+func (p *place) queue(ctx context.Context) (leave func()) {
+	turn := p.turn.Load()
+	if turn == nil {
+		fresh := make(chan struct{}, 1)
+		p.turn.CompareAndSwap(nil, &fresh)
+		turn = p.turn.Load()
+	}
+	timer := time.NewTimer(queueTimeout)
+	defer timer.Stop()
+	select {
+	case *turn <- struct{}{}:
+		return func() { <-*turn }
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return func() {}
+}
