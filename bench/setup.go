@@ -36,6 +36,7 @@ type setup struct {
 	serializable *tx.DB[pgx.Tx]
 	trm          *manager.Manager
 	gorm         *gorm.DB
+	docs         docs
 
 	drop func() error
 }
@@ -81,7 +82,10 @@ func open(ctx context.Context, url string, delay time.Duration, callers int) (s 
 	if s.web, err = openWeb(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.fill(ctx)
+	if err := s.fill(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.openDocs(ctx, callers)
 }
 
 func (s *setup) fill(ctx context.Context) error {

@@ -22,6 +22,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/examples/documents/edit"
 	"github.com/holdfast-go/holdfast/examples/internal/story"
 	"github.com/holdfast-go/holdfast/examples/payments/pay"
 	"github.com/holdfast-go/holdfast/examples/signup/register"
@@ -44,6 +45,7 @@ var chapters = []chapter{
 	{name: "webhooks", hazard: "duplicate webhook delivery", run: hook.Run},
 	{name: "webhooks-crash", hazard: "SIGKILL in the middle of deliveries", run: hook.Run, crash: true},
 	{name: "signup", hazard: "two requests create the same user or booking", run: register.Run},
+	{name: "documents", hazard: "lost update on an edit form", run: edit.Run},
 	{name: "overlaps", hazard: "two bookings that overlap", run: register.RunOverlaps, needs: "PostgreSQL"},
 	{name: "writeskew", hazard: "two doctors leave, each because the other is there", run: oncall.Run, needs: "PostgreSQL"},
 }
