@@ -74,7 +74,8 @@ func (w wrapped) read(ctx context.Context, s *tx.Stmt) (found bool, n int64, err
 	if found, err = s.Take(&counted); err != nil {
 		return false, 0, err
 	}
-	for counted.Next() { //nolint:revive // it counts
+	for counted.Next() { // the rest is counted
+		continue
 	}
 	return found, counted.n, r.Err()
 }
