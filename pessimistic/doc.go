@@ -39,6 +39,8 @@
 //	a row is missing, or two keys are one   + 1      + 1 for each such key
 //	ErrNotAvailable in Lock                 + 1      + 2
 //
+// In a transaction that pgx began by itself, a statement that it does not know yet costs one more, and ErrNotAvailable 2 to 5.
+//
 // # Failure modes
 //
 //   - At REPEATABLE READ and SERIALIZABLE a row that changed since the transaction began is a serialization failure, which

@@ -31,7 +31,9 @@ var (
 
 func nothing(context.Context, pgx.Tx) error { return nil }
 
-func (r *rig) locks(o pessimistic.Options) *pessimistic.Locks[pgx.Tx] { return pessimistic.New(r.db, &o) }
+func (r *rig) locks(o pessimistic.Options) *pessimistic.Locks[pgx.Tx] {
+	return pessimistic.New(r.db, &o)
+}
 
 func (r *rig) want(err, want error) {
 	r.Helper()
@@ -116,11 +118,18 @@ var pins = []struct {
 			return r.locks(pessimistic.Options{}).Advisory(ctx, t, "roundtrips", "a", "b", "c")
 		})
 	}},
+	{"not available", trips{{4, 4}, {4, 4}, {4, 4}, {4, 4}, {6, 6}}, func(r *rig) {
+		r.joined(func(ctx context.Context, t pgx.Tx) error {
+			r.want(r.locks(pessimistic.Options{Wait: pessimistic.NoWait}).Lock(ctx, t, accounts.Rows(7)), pessimistic.ErrNotAvailable)
+			return nil
+		})
+	}},
 	// pgx describes a statement that it does not know, which is one trip more when cold, and in describe_exec always.
 	{"in the caller's transaction", trips{{3, 4}, {3, 3}, {3, 4}, {4, 4}, {3, 3}}, func(r *rig) {
 		r.lock(pessimistic.Options{}, nil, accounts.Rows(1, 2, 3))
 	}},
-	{"not available there", trips{{5, 6}, {5, 5}, {5, 6}, {6, 6}, {6, 6}}, func(r *rig) {
+	// pgx also forgets what it knew of a batch that failed, and tells the server so.
+	{"not available there", trips{{8, 9}, {5, 5}, {7, 8}, {8, 8}, {5, 5}}, func(r *rig) {
 		r.lock(pessimistic.Options{Wait: pessimistic.NoWait}, pessimistic.ErrNotAvailable, accounts.Rows(7))
 	}},
 }

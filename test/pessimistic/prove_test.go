@@ -29,6 +29,7 @@ import (
 var quick = tx.Options{CommitTimeout: time.Second}
 
 func TestProvePgx(t *testing.T) {
+	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), testdb.Postgres(t))
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +48,7 @@ func TestProveSQLite(t *testing.T) {
 }
 
 func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) {
+	t.Helper()
 	pool, err := sql.Open(driver, dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +79,7 @@ func proveAll[T any](t *testing.T, db *prove.Database[*tx.DB[T]]) {
 		"Work": {Call: workCall[T], Effects: transferEffects[T]},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			prove.Twice(t, db, h)
 			prove.Together(t, db, h)
 			prove.CrashEverywhere(t, db, h)

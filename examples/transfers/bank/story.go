@@ -104,7 +104,9 @@ func (w way[T]) load(ctx context.Context, c story.Config, db *tx.DB[T]) (int, er
 	var books [owners]atomic.Int64 // what the customers were told
 	errs := make([]error, customers)
 	for i := range customers {
-		all.Go(func() { errs[i] = w.customer(ctx, watched, &deadlocks, &books, rand.New(rand.NewPCG(c.Seed, uint64(i)))) })
+		all.Go(func() {
+			errs[i] = w.customer(ctx, watched, &deadlocks, &books, rand.New(rand.NewPCG(c.Seed, uint64(i))))
+		})
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
