@@ -66,6 +66,7 @@ var groups = []group{
 		},
 	},
 	hot,
+	transfer,
 	{
 		name:     "http",
 		variants: func(s *setup) []variant { return s.web.variants() },
