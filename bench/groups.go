@@ -93,6 +93,7 @@ var groups = []group{
 		},
 		bars: []bar{{at: 1, reference: 0, direct: 3, remote: 3}},
 	},
+	transfer,
 	{
 		name:     "http",
 		variants: func(s *setup) []variant { return s.web.variants() },

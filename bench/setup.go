@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/pessimistic"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
@@ -29,6 +30,7 @@ type setup struct {
 	keys      *idem.Keys[pgx.Tx]
 	hotKeys   []*idem.Keys[pgx.Tx]
 	inbox     *idem.Inbox[pgx.Tx]
+	locks     *pessimistic.Locks[pgx.Tx]
 	stdKeys   *idem.Keys[*sql.Tx]
 	elsewhere []elsewhere
 	web       *web
@@ -76,8 +78,10 @@ func open(ctx context.Context, url string, delay time.Duration, callers int) (s 
 	s.std = stdlib.OpenDB(*config.ConnConfig)
 	s.std.SetMaxOpenConns(callers + 8)
 	s.std.SetMaxIdleConns(callers + 8)
-	if _, err := s.pool.Exec(ctx, rawSchema); err != nil {
-		return nil, err
+	for _, schema := range []string{rawSchema, transferSchema} {
+		if _, err := s.pool.Exec(ctx, schema); err != nil {
+			return nil, err
+		}
 	}
 	if s.web, err = openWeb(ctx); err != nil {
 		return nil, err
@@ -90,6 +94,7 @@ func open(ctx context.Context, url string, delay time.Duration, callers int) (s 
 
 func (s *setup) fill(ctx context.Context) error {
 	s.db = pgxtx.New(s.pool)
+	s.locks = pessimistic.New(s.db, nil)
 	s.keys, s.inbox = idem.New(s.db, nil), idem.NewInbox(s.db, "bench", nil)
 	for range burst {
 		s.hotKeys = append(s.hotKeys, idem.New(s.db, &idem.Options{Wait: time.Minute}))
