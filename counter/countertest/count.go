@@ -187,12 +187,12 @@ func (s *suite[T]) arguments() {
 func (s *suite[T]) addMany() {
 	c, a, b := counter.New(s.DB, nil), s.key("a"), s.key("b")
 	s.must(c.AddMany(s.ctx, nil))
-	s.must(c.AddMany(s.ctx, []counter.Change{{b, 2}, {a, 1}, {b, 3}}))
+	s.must(c.AddMany(s.ctx, []counter.Change{{Key: b, N: 2}, {Key: a, N: 1}, {Key: b, N: 3}}))
 	s.value(c, a, 1)
 	s.value(c, b, 5)
-	s.want(c.AddMany(s.ctx, []counter.Change{{a, 1}, {b, math.MaxInt64}}), counter.ErrOverflow)
+	s.want(c.AddMany(s.ctx, []counter.Change{{Key: a, N: 1}, {Key: b, N: math.MaxInt64}}), counter.ErrOverflow)
 	for range 2 {
-		s.must(c.AddMany(s.ctx, []counter.Change{{b, 2}, {a, 1}}, counter.Once("op")))
+		s.must(c.AddMany(s.ctx, []counter.Change{{Key: b, N: 2}, {Key: a, N: 1}}, counter.Once("op")))
 	}
 	s.value(c, a, 2)
 	s.value(c, b, 7)
@@ -202,7 +202,7 @@ func (s *suite[T]) addMany() {
 func (s *suite[T]) addManyStorm() {
 	c, a, b := counter.New(s.DB, nil), s.key("a"), s.key("b")
 	s.crowd(64, func(i int) {
-		changes := []counter.Change{{a, 1}, {b, 1}}
+		changes := []counter.Change{{Key: a, N: 1}, {Key: b, N: 1}}
 		if i%2 == 0 {
 			changes[0], changes[1] = changes[1], changes[0]
 		}
