@@ -4,6 +4,7 @@
 //   - tx: one transaction contract over pgx and database/sql: whole-closure retry, typed outcomes, migrations
 //   - idem: idempotency keys and the inbox, in the transaction of the work that they protect
 //   - idem/idemhttp: the same as net/http middleware
+//   - counter: counters and stocks that lose no unit and sell none twice
 //   - prove: a kit for tests that proves a handler of one's own idempotent, at every point of failure
 //
 // This package holds what they share and imports the standard library alone:

@@ -145,4 +145,3 @@ func (s *suite[T]) slotsTakeStorm() {
 		s.Fatalf("%d sold of %d, %d left", sold.Load(), stock, left)
 	}
 }
-

@@ -22,9 +22,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/examples/counters/views"
 	"github.com/holdfast-go/holdfast/examples/internal/story"
 	"github.com/holdfast-go/holdfast/examples/payments/pay"
 	"github.com/holdfast-go/holdfast/examples/signup/register"
+	"github.com/holdfast-go/holdfast/examples/tickets/box"
 	"github.com/holdfast-go/holdfast/examples/webhooks/hook"
 	"github.com/holdfast-go/holdfast/examples/writeskew/oncall"
 )
@@ -45,6 +47,8 @@ var chapters = []chapter{
 	{name: "webhooks-crash", hazard: "SIGKILL in the middle of deliveries", run: hook.Run, crash: true},
 	{name: "signup", hazard: "two requests create the same user or booking", run: register.Run},
 	{name: "overlaps", hazard: "two bookings that overlap", run: register.RunOverlaps, needs: "PostgreSQL"},
+	{name: "counters", hazard: "counter increments lost, or doubled by a retry", run: views.Run},
+	{name: "tickets", hazard: "stock oversold", run: box.Run},
 	{name: "writeskew", hazard: "two doctors leave, each because the other is there", run: oncall.Run, needs: "PostgreSQL"},
 }
 
