@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/tx"
@@ -27,6 +28,8 @@ type setup struct {
 	keys      *idem.Keys[pgx.Tx]
 	hotKeys   []*idem.Keys[pgx.Tx]
 	inbox     *idem.Inbox[pgx.Tx]
+	counters  *counter.Counters[pgx.Tx]
+	slotted   *counter.Counters[pgx.Tx]
 	stdKeys   *idem.Keys[*sql.Tx]
 	elsewhere []elsewhere
 	web       *web
@@ -84,6 +87,9 @@ func (s *setup) fill(ctx context.Context) error {
 		s.hotKeys = append(s.hotKeys, idem.New(s.db, &idem.Options{Wait: time.Minute}))
 	}
 	if err := idem.Migrate(ctx, s.db, idem.Names{}); err != nil {
+		return err
+	}
+	if err := s.fillCounters(ctx); err != nil {
 		return err
 	}
 	s.stdKeys = idem.New(sqltx.New(s.std, tx.PostgreSQL, nil), nil)

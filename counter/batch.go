@@ -49,21 +49,13 @@ func hopeless(err error) bool {
 // marker again is refused if the commit took effect, and keeps one that is still under way from taking effect.
 func (c *Counters[T]) batch(ctx context.Context, key string, in *lane, batch []*item) error {
 	marker := "\u00a0batch " + rand.Text()
-	err := c.batchOnce(ctx, key, marker, in.marker, batch)
-	for try := 1; err != nil && holdfast.OutcomeOf(err) == holdfast.Unknown && try < 3; try++ {
-		dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.BatchTimeout)
-		err = c.batchOnce(dctx, key, marker, in.marker, batch)
-		cancel()
+	once := func(ctx context.Context) error { return c.batchOnce(ctx, key, marker, in.marker, batch) }
+	err := once(ctx)
+	if err != nil && holdfast.OutcomeOf(err) != holdfast.NotApplied {
+		err = again(ctx, c.o.BatchTimeout, err, once)
 	}
 	if err == nil {
 		in.marker = marker
-		return nil
-	}
-	if holdfast.OutcomeOf(err) == holdfast.Unknown {
-		var unknown *UnknownError
-		if !errors.As(err, &unknown) {
-			err = &UnknownError{Err: err}
-		}
 	}
 	return err
 }
@@ -98,7 +90,7 @@ func (c *Counters[T]) batchStatement(ctx context.Context, key, marker, gone stri
 	}
 	res, fresh, err := c.moveOnce(ctx, c.db.Conn(), key, false, markOp{marker, sum}, gone)
 	if err != nil {
-		if c.again(err) {
+		if c.failsAlone(err) {
 			return false, nil
 		}
 		return false, c.failed(err)

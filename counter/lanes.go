@@ -2,6 +2,7 @@ package counter
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/tx"
@@ -130,15 +131,26 @@ func (l *lanes) take(in *lane, most int) []*item {
 func (c *Counters[T]) drive(key string, in *lane) {
 	for {
 		if batch := c.lanes.take(in, c.o.MaxBatch); len(batch) > 0 {
-			c.commit(key, in, batch)
-			for _, it := range batch {
-				close(it.done)
-			}
+			c.commitSafely(key, in, batch)
 		}
 		if !c.lanes.more(key, in) {
 			return
 		}
 	}
+}
+
+// commitSafely answers all calls of a batch, also when the driver panics: that is not on a goroutine of any of them.
+func (c *Counters[T]) commitSafely(key string, in *lane, batch []*item) {
+	defer func() {
+		failed := recover()
+		for _, it := range batch {
+			if failed != nil {
+				it.res, it.err = Result{}, &UnknownError{Err: fmt.Errorf("panic: %v", failed)}
+			}
+			close(it.done)
+		}
+	}()
+	c.commit(key, in, batch)
 }
 
 // Close refuses new calls with [ErrClosed] and waits, as long as ctx allows, for those that share a commit. The database

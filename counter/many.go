@@ -29,15 +29,17 @@ func (c *Counters[T]) AddMany(ctx context.Context, changes []Change, options ...
 	if t, ok := c.db.Current(ctx); ok {
 		return c.addMany(ctx, t, list)
 	}
-	for try := 1; ; try++ {
-		err := c.db.Do(ctx, func(ctx context.Context, t T) error { return c.applyMany(ctx, c.db.Tx(t), list) })
-		switch {
-		case err == nil || holdfast.OutcomeOf(err) == holdfast.NotApplied:
-			return err
-		case !list[0].once || try == 3:
-			return &UnknownError{Err: err}
-		}
+	run := func(ctx context.Context) error {
+		return c.db.Do(ctx, func(ctx context.Context, t T) error { return c.applyMany(ctx, c.db.Tx(t), list) })
 	}
+	lost := run(ctx)
+	if lost == nil || holdfast.OutcomeOf(lost) == holdfast.NotApplied {
+		return lost
+	}
+	if !list[0].once {
+		return unknown(lost)
+	}
+	return again(ctx, c.o.BatchTimeout, lost, run)
 }
 
 // AddManyTx is [Counters.AddMany] in the caller's transaction. A refusal undoes the changes of this call, and leaves the

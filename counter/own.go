@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/tx"
@@ -19,16 +20,51 @@ func (c *Counters[T]) alone(ctx context.Context, ch change) (Result, error) {
 		if done || err != nil && !(ch.once && holdfast.OutcomeOf(err) == holdfast.Unknown) {
 			return res, err
 		}
-		if err != nil { // the same operation again finds out, and it may well be ours that it finds
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), c.o.BatchTimeout)
-			defer cancel()
-			res, err := c.transaction(ctx, ch)
-			res.Replayed = false
-			return res, err
+		if err != nil {
+			return c.repeat(ctx, ch, err)
 		}
 	}
-	return c.transaction(ctx, ch)
+	res, err := c.transaction(ctx, ch)
+	if err == nil || holdfast.OutcomeOf(err) == holdfast.NotApplied {
+		return res, err
+	}
+	return c.repeat(ctx, ch, err)
+}
+
+// repeat finds out what became of a change whose reply was lost, by making the same operation again: it waits for the first,
+// and does nothing if that took effect. An error of a repetition proves nothing of the first.
+func (c *Counters[T]) repeat(ctx context.Context, ch change, lost error) (Result, error) {
+	if !ch.once {
+		return Result{}, unknown(lost)
+	}
+	var res Result
+	err := again(ctx, c.o.BatchTimeout, lost, func(ctx context.Context) (err error) {
+		res, err = c.transaction(ctx, ch)
+		return err
+	})
+	res.Replayed = false // it may well be ours that was found
+	return res, err
+}
+
+// again calls run, of which repetitions do nothing, until it succeeds.
+func again(ctx context.Context, timeout time.Duration, lost error, run func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	for range repeats {
+		err := run(ctx)
+		if err == nil {
+			return nil
+		}
+		lost = errors.Join(lost, err)
+	}
+	return unknown(lost)
+}
+
+// repeats is how often what may have been applied is made again.
+const repeats = 2
+
+func unknown(err error) error {
+	return &UnknownError{Err: err}
 }
 
 // statement makes a change by one statement, committed at once. It is not done where that takes more than one.
@@ -46,7 +82,7 @@ func (c *Counters[T]) statement(ctx context.Context, ch change) (res Result, don
 			}
 		}
 	}
-	if err == nil || c.again(err) {
+	if err == nil || c.failsAlone(err) {
 		return res, done && err == nil, nil
 	}
 	return res, false, c.failed(err)
@@ -81,32 +117,22 @@ func (c *Counters[T]) moveOnce(
 	return c.moved(key, value, slots), fresh, nil
 }
 
-// again reports whether a statement failed as a transaction of several may not: it lost a race, or it refused itself by a
+// failsAlone reports whether a statement failed as a transaction of several may not: it lost a race, or it refused itself by a
 // division by zero.
-func (c *Counters[T]) again(err error) bool {
+func (c *Counters[T]) failsAlone(err error) bool {
 	return c.db.Classify(err) == tx.Retryable || sqlState(err) == "22012"
 }
 
-// transaction makes a change in a transaction, statement by statement. With an operation ID an unknown commit is repeated.
+// transaction makes a change in a transaction, statement by statement.
 func (c *Counters[T]) transaction(ctx context.Context, ch change) (res Result, err error) {
-	for try := 1; ; try++ {
-		err = c.db.Run(ctx, tx.Plan[T]{Work: func(ctx context.Context, t T) (err error) {
-			res, err = c.apply(ctx, c.db.Tx(t), ch)
-			return err
-		}})
-		if err == nil {
-			if try > 1 {
-				res.Replayed = false
-			}
-			return res, nil
-		}
-		if holdfast.OutcomeOf(err) == holdfast.NotApplied {
-			return Result{}, err
-		}
-		if !ch.once || try == 3 {
-			return Result{}, &UnknownError{Err: err}
-		}
+	err = c.db.Run(ctx, tx.Plan[T]{Work: func(ctx context.Context, t T) (err error) {
+		res, err = c.apply(ctx, c.db.Tx(t), ch)
+		return err
+	}})
+	if err != nil {
+		return Result{}, err
 	}
+	return res, nil
 }
 
 // failed returns the error of a statement that is committed at once. What the server said proves that it had no effect.
