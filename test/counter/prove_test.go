@@ -3,6 +3,7 @@ package counter_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -126,7 +127,7 @@ func added[T any](ctx context.Context, db *tx.DB[T], key string) (int, error) {
 func takeCall[T any](ctx context.Context, db *tx.DB[T], key string) (int64, error) {
 	c := counter.New(db, nil)
 	if _, err := c.Add(ctx, key+" stock", 10, counter.Once("stock")); err != nil {
-		return 0, fmt.Errorf("%v", err) // of another operation: it says nothing of this one
+		return 0, errors.New(err.Error()) // of another operation: it says nothing of this one
 	}
 	_, err := c.Take(ctx, key+" stock", 1, counter.Once("op"))
 	return 0, err
@@ -182,7 +183,7 @@ func batchCall[T any](ctx context.Context, db *tx.DB[T], key string) (int64, err
 	all.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return 0, fmt.Errorf("%v", err) // the others may have been applied
+			return 0, errors.New(err.Error()) // the others may have been applied
 		}
 	}
 	return 0, nil
