@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,20 +23,6 @@ import (
 
 // quick are for commits whose reply never comes.
 var quick = tx.Options{CommitTimeout: time.Second}
-
-func TestProvePgxOnTheWire(t *testing.T) {
-	proveAll(t, []string{"Add", "Take", "AddTx", "AddMany", "Batch"}, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
-		url := testdb.Postgres(t)
-		migrate(t, pgxtx.New(openPool(t, url)))
-		return prove.Postgres(url, func(ctx context.Context, url string) (*tx.DB[pgx.Tx], func(), error) {
-			pool, err := pgxpool.New(ctx, url)
-			if err != nil {
-				return nil, nil, err
-			}
-			return pgxtx.New(pool).With(quick), pool.Close, nil
-		})
-	})
-}
 
 func TestProvePgxInTheDriver(t *testing.T) {
 	proveAll(t, inTransactions, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
@@ -98,7 +83,6 @@ func proveAll[T any](t *testing.T, only []string, open func(t *testing.T) *prove
 		"Take":    {Call: takeCall[T], Effects: taken[T]},
 		"AddTx":   {Call: addTxCall[T], Effects: added[T]},
 		"AddMany": {Call: addManyCall[T], Effects: addedMany[T]},
-		"Batch":   {Call: batchCall[T], Effects: addedBatch[T]},
 	} {
 		if !slices.Contains(only, name) {
 			continue
@@ -163,37 +147,4 @@ func addedMany[T any](ctx context.Context, db *tx.DB[T], key string) (int, error
 		err = fmt.Errorf("%d of one and %d of the other", a, b)
 	}
 	return a, err
-}
-
-// batchCall has three callers, of whom two share a commit, most often: each with an operation of its own.
-func batchCall[T any](ctx context.Context, db *tx.DB[T], key string) (int64, error) {
-	c := counter.New(db, nil)
-	errs := make([]error, 3)
-	var all sync.WaitGroup
-	for i := range errs {
-		all.Go(func() {
-			defer func() {
-				if failed := recover(); failed != nil { // a fault, on the goroutine of a call that is alone
-					errs[i] = fmt.Errorf("%v", failed)
-				}
-			}()
-			_, errs[i] = c.Add(ctx, key, 1, counter.Once(fmt.Sprint(i)))
-		})
-	}
-	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return 0, errors.New(err.Error()) // the others may have been applied
-		}
-	}
-	return 0, nil
-}
-
-// addedBatch counts a part of the callers as one effect, which is allowed until the call has been answered.
-func addedBatch[T any](ctx context.Context, db *tx.DB[T], key string) (int, error) {
-	n, err := added(ctx, db, key)
-	if n > 3 {
-		return n, err
-	}
-	return (n + 2) / 3, err
 }
