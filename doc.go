@@ -6,6 +6,7 @@
 //   - idem/idemhttp: the same as net/http middleware
 //   - optimistic: version columns: a write is refused if the row was changed since it was read
 //   - pessimistic: row locks over tables in one order, claims for queues, advisory locks
+//   - counter: counters and stocks that lose no unit and sell none twice
 //   - prove: a kit for tests that proves a handler of one's own idempotent, at every point of failure
 //
 // This package holds what they share and imports the standard library alone:

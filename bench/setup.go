@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/gorm"
 
+	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/pessimistic"
@@ -31,6 +32,8 @@ type setup struct {
 	hotKeys   []*idem.Keys[pgx.Tx]
 	inbox     *idem.Inbox[pgx.Tx]
 	locks     *pessimistic.Locks[pgx.Tx]
+	counters  *counter.Counters[pgx.Tx]
+	slotted   *counter.Counters[pgx.Tx]
 	stdKeys   *idem.Keys[*sql.Tx]
 	elsewhere []elsewhere
 	web       *web
@@ -103,6 +106,9 @@ func (s *setup) fill(ctx context.Context) error {
 		return err
 	}
 	if err := s.openRunners(ctx); err != nil {
+		return err
+	}
+	if err := s.fillCounters(ctx); err != nil {
 		return err
 	}
 	s.stdKeys = idem.New(sqltx.New(s.std, tx.PostgreSQL, nil), nil)
