@@ -4,6 +4,9 @@
 //   - tx: one transaction contract over pgx and database/sql: whole-closure retry, typed outcomes, migrations
 //   - idem: idempotency keys and the inbox, in the transaction of the work that they protect
 //   - idem/idemhttp: the same as net/http middleware
+//   - optimistic: version columns: a write is refused if the row was changed since it was read
+//   - pessimistic: row locks over tables in one order, claims for queues, advisory locks
+//   - counter: counters and stocks that lose no unit and sell none twice
 //   - counter/rediscounter: counters in Redis that a lost reply does not move twice
 //   - prove: a kit for tests that proves a handler of one's own idempotent, at every point of failure
 //

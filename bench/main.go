@@ -40,7 +40,7 @@ func bench(ctx context.Context) (err error) {
 	length := flag.Duration("slice", 120*time.Millisecond, "length of a slice")
 	rounds := flag.Int("rounds", 40, "how often each variant has its turn")
 	callers := flag.String("c", "1,8,32", "concurrent callers")
-	only := flag.String("only", "", "groups to run, of idem, replay, inbox, sql, hot, tx, serial, redis, http")
+	only := flag.String("only", "", "groups to run, of "+strings.Join(groupNames(), ", "))
 	delays := flag.String("delay", "0s,1ms", "added network delay of a round trip")
 	flag.Parse()
 

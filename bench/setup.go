@@ -14,8 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/gorm"
 
+	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/pessimistic"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
@@ -30,6 +32,9 @@ type setup struct {
 	keys      *idem.Keys[pgx.Tx]
 	hotKeys   []*idem.Keys[pgx.Tx]
 	inbox     *idem.Inbox[pgx.Tx]
+	locks     *pessimistic.Locks[pgx.Tx]
+	counters  *counter.Counters[pgx.Tx]
+	slotted   *counter.Counters[pgx.Tx]
 	stdKeys   *idem.Keys[*sql.Tx]
 	elsewhere []elsewhere
 	web       *web
@@ -37,6 +42,7 @@ type setup struct {
 	serializable *tx.DB[pgx.Tx]
 	trm          *manager.Manager
 	gorm         *gorm.DB
+	docs         docs
 
 	redis *redisSetup // nil outside of its group
 
@@ -78,17 +84,23 @@ func open(ctx context.Context, url string, delay time.Duration, callers int) (s 
 	s.std = stdlib.OpenDB(*config.ConnConfig)
 	s.std.SetMaxOpenConns(callers + 8)
 	s.std.SetMaxIdleConns(callers + 8)
-	if _, err := s.pool.Exec(ctx, rawSchema); err != nil {
-		return nil, err
+	for _, schema := range []string{rawSchema, transferSchema} {
+		if _, err := s.pool.Exec(ctx, schema); err != nil {
+			return nil, err
+		}
 	}
 	if s.web, err = openWeb(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.fill(ctx)
+	if err := s.fill(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.openDocs(ctx, callers)
 }
 
 func (s *setup) fill(ctx context.Context) error {
 	s.db = pgxtx.New(s.pool)
+	s.locks = pessimistic.New(s.db, nil)
 	s.keys, s.inbox = idem.New(s.db, nil), idem.NewInbox(s.db, "bench", nil)
 	for range burst {
 		s.hotKeys = append(s.hotKeys, idem.New(s.db, &idem.Options{Wait: time.Minute}))
@@ -97,6 +109,9 @@ func (s *setup) fill(ctx context.Context) error {
 		return err
 	}
 	if err := s.openRunners(ctx); err != nil {
+		return err
+	}
+	if err := s.fillCounters(ctx); err != nil {
 		return err
 	}
 	s.stdKeys = idem.New(sqltx.New(s.std, tx.PostgreSQL, nil), nil)

@@ -57,8 +57,8 @@ const (
 
 var errPoor = errors.New("not enough money")
 
-// transfer reads, decides and writes: what SERIALIZABLE is for.
-func transfer(ctx context.Context, t pgx.Tx, seq int64) error {
+// payBetween reads, decides and writes: what SERIALIZABLE is for.
+func payBetween(ctx context.Context, t pgx.Tx, seq int64) error {
 	from := seq % hotAccounts
 	to := (from + 1 + seq/hotAccounts%(hotAccounts-1)) % hotAccounts
 	var balance int64
@@ -76,7 +76,7 @@ func transfer(ctx context.Context, t pgx.Tx, seq int64) error {
 }
 
 func (s *setup) serialDo(ctx context.Context, _ int, seq int64) error {
-	return s.serializable.Do(ctx, func(ctx context.Context, t pgx.Tx) error { return transfer(ctx, t, seq) })
+	return s.serializable.Do(ctx, func(ctx context.Context, t pgx.Tx) error { return payBetween(ctx, t, seq) })
 }
 
 var pgxSerializable = pgx.TxOptions{IsoLevel: pgx.Serializable}
@@ -85,7 +85,7 @@ var pgxSerializable = pgx.TxOptions{IsoLevel: pgx.Serializable}
 func (s *setup) crdbLoop(ctx context.Context, _ int, seq int64) error {
 	return again(func() error {
 		return crdb.Execute(func() error {
-			return pgx.BeginTxFunc(ctx, s.pool, pgxSerializable, func(t pgx.Tx) error { return transfer(ctx, t, seq) })
+			return pgx.BeginTxFunc(ctx, s.pool, pgxSerializable, func(t pgx.Tx) error { return payBetween(ctx, t, seq) })
 		})
 	})
 }
@@ -93,7 +93,7 @@ func (s *setup) crdbLoop(ctx context.Context, _ int, seq int64) error {
 // crdbTransfer returns to a savepoint, which does not give PostgreSQL a new snapshot, and does not look at the error of COMMIT.
 func (s *setup) crdbTransfer(ctx context.Context, _ int, seq int64) error {
 	return again(func() error {
-		return crdbpgx.ExecuteTx(ctx, s.pool, pgxSerializable, func(t pgx.Tx) error { return transfer(ctx, t, seq) })
+		return crdbpgx.ExecuteTx(ctx, s.pool, pgxSerializable, func(t pgx.Tx) error { return payBetween(ctx, t, seq) })
 	})
 }
 

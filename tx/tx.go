@@ -52,6 +52,9 @@ type Stmt struct {
 	Args []any
 	// Dest receives the first row, if there is one. Nil discards the rows.
 	Dest []any
+	// Each, if it is not nil, makes Dest receive every row, one after the other, and is called after each. Its error is that
+	// of the batch, and leaves it to the caller whether the transaction goes on.
+	Each func() error
 	// MustAffect, if it is not nil, is the error of the batch when the statement affects no row. It is how a fence
 	// travels with COMMIT: the commit that follows a fence which matched nothing does not happen. The SQL must be an
 	// insert, update or delete. On PostgreSQL it must end in "returning 1", or be one that fails where it would affect no
@@ -77,6 +80,28 @@ func (s *Stmt) Refused(err error) error {
 		return s.MustAffect
 	}
 	return err
+}
+
+// Take gives the rows of s to whoever wants them, the first alone or each of them, and reports whether there was one. It is
+// for adapters, which close the rows and ask for their error.
+func (s *Stmt) Take(rows interface {
+	Next() bool
+	Scan(dest ...any) error
+},
+) (found bool, err error) {
+	for len(s.Dest) > 0 && rows.Next() {
+		found = true
+		if err := rows.Scan(s.Dest...); err != nil {
+			return found, err
+		}
+		if s.Each == nil {
+			break
+		}
+		if err := s.Each(); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
 }
 
 // Settle stores what an adapter found when it ran the statement, and returns MustAffect where that rule is broken. It is

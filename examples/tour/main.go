@@ -22,9 +22,14 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/examples/counters/views"
+	"github.com/holdfast-go/holdfast/examples/documents/edit"
 	"github.com/holdfast-go/holdfast/examples/internal/story"
 	"github.com/holdfast-go/holdfast/examples/payments/pay"
+	"github.com/holdfast-go/holdfast/examples/queue/work"
 	"github.com/holdfast-go/holdfast/examples/signup/register"
+	"github.com/holdfast-go/holdfast/examples/tickets/box"
+	"github.com/holdfast-go/holdfast/examples/transfers/bank"
 	"github.com/holdfast-go/holdfast/examples/webhooks/hook"
 	"github.com/holdfast-go/holdfast/examples/writeskew/oncall"
 )
@@ -44,7 +49,12 @@ var chapters = []chapter{
 	{name: "webhooks", hazard: "duplicate webhook delivery", run: hook.Run},
 	{name: "webhooks-crash", hazard: "SIGKILL in the middle of deliveries", run: hook.Run, crash: true},
 	{name: "signup", hazard: "two requests create the same user or booking", run: register.Run},
+	{name: "documents", hazard: "lost update on an edit form", run: edit.Run},
 	{name: "overlaps", hazard: "two bookings that overlap", run: register.RunOverlaps, needs: "PostgreSQL"},
+	{name: "transfers", hazard: "a transfer must see consistent balances", run: bank.Run},
+	{name: "queue", hazard: "workers pull the same job", run: work.Run},
+	{name: "counters", hazard: "counter increments lost, or doubled by a retry", run: views.Run},
+	{name: "tickets", hazard: "stock oversold", run: box.Run},
 	{name: "writeskew", hazard: "two doctors leave, each because the other is there", run: oncall.Run, needs: "PostgreSQL"},
 }
 

@@ -147,13 +147,9 @@ func receive(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt
 	return settle(pgx.RowsFromResultReader(conn.TypeMap(), reader), s)
 }
 
-// settle scans the first row into s and stores the count.
+// settle gives the rows to s and stores their count.
 func settle(rows pgx.Rows, s *tx.Stmt) (tag string, err error) {
-	found := false
-	if len(s.Dest) > 0 && rows.Next() {
-		found = true
-		err = rows.Scan(s.Dest...)
-	}
+	found, err := s.Take(rows)
 	rows.Close()
 	if rowsErr := rows.Err(); rowsErr != nil {
 		return "", rowsErr

@@ -63,23 +63,35 @@ func (w wrapped) run(ctx context.Context, s *tx.Stmt) error {
 	return s.Settle(found, n)
 }
 
-// read scans the first row of s and counts them all.
+// read gives the rows to s and counts them all.
 func (w wrapped) read(ctx context.Context, s *tx.Stmt) (found bool, n int64, err error) {
 	r, err := w.t.QueryContext(ctx, w.d.rebind(s.SQL), s.Args...)
 	if err != nil {
 		return false, 0, err
 	}
 	defer func() { _ = r.Close() }()
-	for r.Next() {
-		n++
-		if n == 1 && len(s.Dest) > 0 {
-			if err := r.Scan(s.Dest...); err != nil {
-				return false, 0, err
-			}
-			found = true
-		}
+	counted := counting{Rows: r}
+	if found, err = s.Take(&counted); err != nil {
+		return false, 0, err
 	}
-	return found, n, r.Err()
+	for counted.Next() { // the rest is counted
+		continue
+	}
+	return found, counted.n, r.Err()
+}
+
+// counting counts the rows that were read.
+type counting struct {
+	*sql.Rows
+	n int64
+}
+
+func (c *counting) Next() bool {
+	if !c.Rows.Next() {
+		return false
+	}
+	c.n++
+	return true
 }
 
 func exec(ctx context.Context, q querier, query string, args []any) (int64, error) {

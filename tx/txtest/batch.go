@@ -3,6 +3,7 @@ package txtest
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -17,6 +18,7 @@ var errFence = errors.New("txtest: the fence matched nothing")
 func batchRules[T any]() []rule[T] {
 	return []rule[T]{
 		{name: "batch", rule: "A batch runs in order, scans first rows, and counts.", check: batches[T]},
+		{name: "batch takes each row", rule: "A statement with Each takes every row, wherever it travels, and its error ends the batch.", check: batchTakesRows[T]},
 		{name: "batch stops", rule: "A batch stops at the first statement that fails and returns its error.", check: batchStops[T]},
 		{name: "lead", rule: "Lead statements run with BEGIN, new ones for each attempt, before the closure.", check: leads[T]},
 		{name: "lead fails", rule: "A lead statement that fails leaves nothing open, and the closure does not run.", check: leadFails[T], conns: 1},
@@ -60,6 +62,54 @@ func batches[T any](f *fixture[T]) {
 			f.Errorf("statement %d: found %v, affected %d, want %v, %d", i, s.Found, s.Affected, want.found, want.affected)
 		}
 	}
+}
+
+func batchTakesRows[T any](f *fixture[T]) {
+	var id int64
+	var got []int64
+	stmt := func(each func() error) *tx.Stmt {
+		return &tx.Stmt{SQL: "select id from account where id < $1 order by id desc", Args: []any{3}, Dest: []any{&id}, Each: each}
+	}
+	take := func() error {
+		got = append(got, id)
+		return nil
+	}
+	want := func(s *tx.Stmt, ids ...int64) {
+		f.Helper()
+		if !slices.Equal(got, ids) || !s.Found || s.Affected != int64(len(ids)) {
+			f.Errorf("took %v, found %v, affected %d, want %v", got, s.Found, s.Affected, ids)
+		}
+		got = nil
+	}
+	var lead *tx.Stmt
+	f.must(f.DB.Run(f.ctx, tx.Plan[T]{
+		Lead: func() []*tx.Stmt {
+			lead = stmt(take)
+			return []*tx.Stmt{lead}
+		},
+		Work: func(ctx context.Context, t T) error {
+			want(lead, 2, 1)
+			s, none := stmt(take), stmt(take)
+			none.Args = []any{0}
+			f.must(f.DB.Tx(t).Batch(ctx, none, s))
+			want(s, 2, 1)
+			if none.Found || none.Affected != 0 {
+				f.Errorf("a statement without rows found %v, %d", none.Found, none.Affected)
+			}
+			s = stmt(func() error { return errFence })
+			if err := f.DB.Tx(t).Batch(ctx, s); !errors.Is(err, errFence) {
+				f.Errorf("got %v, want the error of Each", err)
+			}
+			return f.DB.Tx(t).Batch(ctx, &tx.Stmt{SQL: addSQL, Args: []any{1, 1}}) // the transaction is as it was
+		},
+	}))
+	f.wantBalance(1, 101)
+	foreign, err := f.Begin(f.ctx)
+	f.must(err)
+	s := stmt(take)
+	f.must(f.DB.Tx(foreign).Batch(f.ctx, s))
+	want(s, 2, 1)
+	f.must(f.Rollback(f.ctx, foreign))
 }
 
 func batchStops[T any](f *fixture[T]) {

@@ -1,0 +1,159 @@
+package counter
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// commit makes the changes of a batch in one commit, or, where one of them spoils it for the others, in several.
+func (c *Counters[T]) commit(key string, in *lane, batch []*item) {
+	if len(batch) == 1 {
+		it := batch[0]
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(it.ctx), c.o.BatchTimeout)
+		defer cancel()
+		it.res, it.err = c.alone(ctx, it.change)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), c.o.BatchTimeout)
+	defer cancel()
+	started := time.Now()
+	err := c.batch(ctx, key, in, batch)
+	holdfast.Observe(ctx, c.o.Observer, holdfast.Event{
+		Kind: EventBatch, Name: c.place.scope, Key: key, Count: int64(len(batch)), Elapsed: time.Since(started), Err: err,
+	})
+	switch {
+	case err == nil:
+	case holdfast.OutcomeOf(err) == holdfast.NotApplied && !hopeless(err):
+		half := len(batch) / 2
+		c.commit(key, in, batch[:half])
+		c.commit(key, in, batch[half:])
+	default:
+		for _, it := range batch {
+			it.res, it.err = Result{}, err
+		}
+	}
+}
+
+// hopeless reports whether the items would fare no better alone.
+func hopeless(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, tx.ErrNotSent) || errors.Is(err, tx.ErrReadOnly) || errors.Is(err, tx.ErrNotMigrated) ||
+		errors.Is(err, context.DeadlineExceeded)
+}
+
+// batch makes the changes of a batch in one commit. It leaves a marker there, by which a lost reply is looked up: the same
+// marker again is refused if the commit took effect, and keeps one that is still under way from taking effect.
+func (c *Counters[T]) batch(ctx context.Context, key string, in *lane, batch []*item) error {
+	marker := "\u00a0batch " + rand.Text()
+	once := func(ctx context.Context) error { return c.batchOnce(ctx, key, marker, in.marker, batch) }
+	err := once(ctx)
+	if err != nil && holdfast.OutcomeOf(err) != holdfast.NotApplied {
+		err = again(ctx, c.o.BatchTimeout, err, once)
+	}
+	if err == nil {
+		in.marker = marker
+	}
+	return err
+}
+
+// batchOnce is one attempt. Results that are already there are of one that turns out to have taken effect.
+func (c *Counters[T]) batchOnce(ctx context.Context, key, marker, gone string, batch []*item) error {
+	if c.db.Dialect() == tx.PostgreSQL && onlyAdds(batch) {
+		done, err := c.batchStatement(ctx, key, marker, gone, batch)
+		if done || err != nil {
+			return err
+		}
+	}
+	return c.db.Run(ctx, tx.Plan[T]{Work: func(ctx context.Context, t T) error {
+		return c.batchTx(ctx, c.db.Tx(t), key, marker, gone, batch)
+	}})
+}
+
+func onlyAdds(batch []*item) bool {
+	for _, it := range batch {
+		if it.floor || it.once {
+			return false
+		}
+	}
+	return true
+}
+
+// batchStatement adds the sum of plain additions, by one statement.
+func (c *Counters[T]) batchStatement(ctx context.Context, key, marker, gone string, batch []*item) (done bool, err error) {
+	sum := int64(0)
+	for _, it := range batch {
+		sum += it.delta
+	}
+	res, fresh, err := c.moveOnce(ctx, c.db.Conn(), key, false, markOp{marker, sum}, gone)
+	if err != nil {
+		if c.failsAlone(err) {
+			return false, nil
+		}
+		return false, c.failed(err)
+	}
+	value := res.Value - sum
+	for _, it := range batch {
+		value += it.delta
+		if it.res = (Result{Value: value, Exact: res.Exact}); !fresh[marker] || !res.Exact {
+			it.res = Result{} // an attempt whose reply was lost did it
+		}
+	}
+	return true, nil
+}
+
+// batchTx makes the changes in a transaction: operations first, then the counter, then what has to be forgotten.
+func (c *Counters[T]) batchTx(ctx context.Context, conn tx.Tx, key, marker, gone string, batch []*item) error {
+	marks := []markOp{{marker, 0}}
+	for _, it := range batch {
+		if it.once {
+			marks = append(marks, markOp{it.op, it.delta})
+		}
+	}
+	fresh, err := c.mark(ctx, conn, key, marks...)
+	if err != nil || !fresh[marker] {
+		return err // an attempt whose reply was lost did it, and left its results
+	}
+	all, err := c.lockOrMake(ctx, conn, key)
+	if err != nil {
+		return err
+	}
+	have, err := total(key, all)
+	if err != nil {
+		return err
+	}
+	sum, drop := int64(0), []string{gone}
+	for _, it := range batch {
+		if it.once && !fresh[it.op] {
+			if it.res, it.err = c.replay(ctx, conn, it.change); it.err != nil && !isRefusal(it.err) {
+				return it.err
+			}
+			continue
+		}
+		it.res, it.err = Result{}, it.refuse(have+sum, c.place.largest, it.floor || len(all) > 1)
+		if it.err != nil {
+			if it.once {
+				drop = append(drop, it.op)
+			}
+			continue
+		}
+		if it.once {
+			fresh[it.op] = false // of two with one ID in a batch the second is a repetition
+		}
+		sum += it.delta
+		it.res = Result{Value: have + sum, Exact: true}
+	}
+	for _, op := range drop {
+		if op == "" {
+			continue
+		}
+		if _, err := conn.Exec(ctx, c.ops.drop, c.place.scope, key, op); err != nil {
+			return err
+		}
+	}
+	c.moved(key, 0, all[0].slots)
+	return c.write(ctx, conn, key, all, sum)
+}

@@ -1,0 +1,167 @@
+package countertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/counter"
+)
+
+func batchRules[T any]() []rule[T] {
+	return []rule[T]{
+		{"Batch", "Calls at the same moment share commits, and each gets the value after its own change.", (*suite[T]).batch},
+		{"BatchMixed", "Takes, additions and operation IDs share commits, each with its own answer.", (*suite[T]).batchMixed},
+		{"BatchSplit", "A call that cannot be done spoils no other.", (*suite[T]).batchSplit},
+		{"BatchCancelled", "A call that ends before a batch took it is not counted; one that ends later says unknown.", (*suite[T]).batchCancelled},
+		{"Close", "Close waits for what is under way and refuses what comes later.", (*suite[T]).close},
+	}
+}
+
+// observe keeps events.
+func observe(events *[]holdfast.Event) holdfast.ObserverFunc {
+	var mu sync.Mutex // guards events
+	return func(_ context.Context, e holdfast.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		*events = append(*events, e)
+	}
+}
+
+func (s *suite[T]) batch() {
+	var events []holdfast.Event
+	c, key := counter.New(s.DB, &counter.Options{Observer: observe(&events), MaxBatch: 20}), s.key("k")
+	var seen sync.Map
+	s.crowd(64, func(int) {
+		for range 4 {
+			res, err := c.Add(s.ctx, key, 1)
+			if err != nil {
+				s.Error(err)
+				return
+			}
+			if _, twice := seen.LoadOrStore(res.Value, true); twice || !res.Exact || res.Value < 1 || res.Value > 256 {
+				s.Errorf("got %+v, twice: %v", res, twice)
+			}
+		}
+	})
+	s.value(c, key, 256)
+	shared := int64(0)
+	for _, e := range events {
+		if e.Kind != counter.EventBatch || e.Count > 20 || e.Count < 2 {
+			s.Errorf("got %+v", e)
+		}
+		shared += e.Count
+	}
+	if shared < 128 {
+		s.Errorf("%d calls of 256 shared a commit", shared)
+	}
+}
+
+func (s *suite[T]) batchMixed() {
+	c, key := counter.New(s.DB, nil), s.key("k")
+	_, err := c.Add(s.ctx, key, 50)
+	s.must(err)
+	var sum, replayed atomic.Int64
+	s.crowd(64, func(i int) {
+		for n := range 4 {
+			var res counter.Result
+			var err error
+			delta := int64(1)
+			switch i % 4 {
+			case 0:
+				res, err = c.Add(s.ctx, key, delta)
+			case 1:
+				delta = -3
+				res, err = c.Take(s.ctx, key, 3)
+			case 2: // eight callers have the same IDs
+				res, err = c.Add(s.ctx, key, delta, counter.Once(fmt.Sprint(i%8, "/", n)))
+			default:
+				delta = -1
+				res, err = c.Take(s.ctx, key, 1, counter.Once(fmt.Sprint(i, "/", n)))
+			}
+			switch {
+			case err == nil && res.Replayed:
+				replayed.Add(1)
+			case err == nil:
+				sum.Add(delta)
+			case !errors.Is(err, counter.ErrInsufficient):
+				s.Error(err)
+			}
+		}
+	})
+	s.value(c, key, 50+sum.Load())
+	if replayed.Load() != 64-8 {
+		s.Errorf("%d repetitions, want %d", replayed.Load(), 64-8)
+	}
+}
+
+// batchSplit has callers whose amount does not fit after any other's.
+func (s *suite[T]) batchSplit() {
+	c, key := counter.New(s.DB, nil), s.key("k")
+	_, err := c.Add(s.ctx, key, 1<<62)
+	s.must(err)
+	s.crowd(64, func(i int) {
+		if i%8 == 0 {
+			_, err := c.Add(s.ctx, key, 1<<62)
+			if !errors.Is(err, counter.ErrOverflow) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
+				s.Errorf("got %v", err)
+			}
+		} else if _, err := c.Add(s.ctx, key, 1); err != nil {
+			s.Error(err)
+		}
+	})
+	s.value(c, key, 1<<62+56)
+}
+
+// batchCancelled is C14.
+func (s *suite[T]) batchCancelled() {
+	c, key := counter.New(s.DB, nil), s.key("k")
+	var applied, unknown atomic.Int64
+	s.crowd(64, func(i int) {
+		ctx, cancel := context.WithCancel(s.ctx)
+		defer cancel()
+		if i%4 == 0 {
+			go cancel()
+		}
+		_, err := c.Add(ctx, key, 1)
+		switch holdfast.OutcomeOf(err) {
+		case holdfast.Applied:
+			applied.Add(1)
+		case holdfast.Unknown:
+			unknown.Add(1)
+			if !errors.Is(err, counter.ErrOutcomeUnknown) {
+				s.Error(err)
+			}
+		}
+	})
+	s.must(c.Close(s.ctx))
+	got, err := counter.New(s.DB, nil).Get(s.ctx, key)
+	s.must(err)
+	if got < applied.Load() || got > applied.Load()+unknown.Load() {
+		s.Fatalf("%d, with %d applied and %d unknown", got, applied.Load(), unknown.Load())
+	}
+}
+
+func (s *suite[T]) close() {
+	c, key := counter.New(s.DB, nil), s.key("k")
+	var applied atomic.Int64
+	s.crowd(64, func(i int) {
+		if i == 32 {
+			s.must(c.Close(s.ctx))
+			return
+		}
+		switch _, err := c.Add(s.ctx, key, 1); {
+		case err == nil:
+			applied.Add(1)
+		case !errors.Is(err, counter.ErrClosed) || holdfast.OutcomeOf(err) != holdfast.NotApplied:
+			s.Error(err)
+		}
+	})
+	s.must(c.Close(s.ctx))
+	s.value(c, key, applied.Load())
+	_, err := c.Add(s.ctx, key, 1)
+	s.want(err, counter.ErrClosed)
+}

@@ -1,0 +1,147 @@
+package countertest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/counter"
+)
+
+func slotRules[T any]() []rule[T] {
+	return []rule[T]{
+		{"Slots", "A counter in slots has one value, and is kept when their number changes.", (*suite[T]).slots},
+		{"SlotsStock", "A take finds the stock of other slots.", (*suite[T]).slotsStock},
+		{"SlotsNegative", "A counter in slots does not go below 0.", (*suite[T]).slotsNegative},
+		{"ResizeStorm", "No unit is lost or doubled while the slots change under load.", (*suite[T]).resizeStorm},
+		{"SlotsTakeStorm", "Of a stock in 16 slots everything is sold, and no more.", (*suite[T]).slotsTakeStorm},
+	}
+}
+
+func (s *suite[T]) slots() {
+	c, key := counter.New(s.DB, nil), s.key("k")
+	want := int64(0)
+	for _, slots := range []int{1, 16, 4, 64, 1, 2} {
+		s.must(c.Resize(s.ctx, key, slots))
+		s.value(c, key, want)
+		for i := range int64(10) {
+			_, err := c.Add(s.ctx, key, i)
+			s.must(err)
+			want += i
+		}
+		s.value(counter.New(s.DB, nil), key, want)
+	}
+	res, err := c.Add(s.ctx, key, math.MaxInt64)
+	s.want(err, counter.ErrOverflow)
+	if res.Exact {
+		s.Fatal("exact")
+	}
+}
+
+// slotsStock is C16: sharded stock says sold out though other slots have it.
+func (s *suite[T]) slotsStock() {
+	c, key := counter.New(s.DB, nil), s.key("k")
+	_, err := c.Add(s.ctx, key, 16)
+	s.must(err)
+	s.must(c.Resize(s.ctx, key, 16))
+	_, err = c.Take(s.ctx, key, 10)
+	s.must(err)
+	_, err = counter.New(s.DB, nil).Take(s.ctx, key, 7)
+	s.want(err, counter.ErrInsufficient)
+	f := s.begin()
+	_, err = c.TakeTx(s.ctx, f.Tx, key, 6, counter.Once("op"))
+	s.must(err)
+	s.must(f.Commit(s.ctx))
+	s.value(c, key, 0)
+}
+
+func (s *suite[T]) slotsNegative() {
+	c, key := counter.New(s.DB, nil), s.key("k")
+	_, err := c.Add(s.ctx, key, -1)
+	s.must(err)
+	s.want(c.Resize(s.ctx, key, 2), counter.ErrInsufficient)
+	_, err = c.Add(s.ctx, key, 6)
+	s.must(err)
+	s.must(c.Resize(s.ctx, key, 4))
+	_, err = c.Add(s.ctx, key, -6)
+	s.want(err, counter.ErrInsufficient)
+	_, err = c.Add(s.ctx, key, -5)
+	s.must(err)
+	s.value(c, key, 0)
+}
+
+// resizeStorm is C15 and C18: a wrong total beside a move, and counts lost with the slots that go.
+func (s *suite[T]) resizeStorm() {
+	key, sum := s.key("k"), atomic.Int64{}
+	alone := counter.New(s.DB, &counter.Options{MaxBatch: 1})
+	shared := counter.New(s.DB, nil)
+	_, err := alone.Add(s.ctx, key, 1000)
+	s.must(err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, slots := range []int{16, 4, 8, 1, 32, 2} {
+			if err := alone.Resize(s.ctx, key, slots); err != nil {
+				s.Error(err)
+			}
+		}
+	}()
+	s.crowd(64, func(i int) {
+		for range 4 {
+			var err error
+			switch i % 4 {
+			case 0:
+				_, err = alone.Add(s.ctx, key, 1)
+				sum.Add(1)
+			case 1:
+				_, err = shared.Add(s.ctx, key, 1)
+				sum.Add(1)
+			case 2:
+				_, err = alone.Take(s.ctx, key, 2)
+				sum.Add(-2)
+			default:
+				err = s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
+					_, err := alone.AddTx(ctx, t, key, 1)
+					return err
+				})
+				sum.Add(1)
+			}
+			if err != nil {
+				s.Error(err)
+			}
+		}
+	})
+	<-done
+	s.value(alone, key, 1000+sum.Load())
+}
+
+func (s *suite[T]) slotsTakeStorm() {
+	c, key := counter.New(s.DB, &counter.Options{MaxBatch: 1}), s.key("k")
+	const stock = 100
+	_, err := c.Add(s.ctx, key, stock)
+	s.must(err)
+	s.must(c.Resize(s.ctx, key, 16))
+	var sold atomic.Int64
+	s.crowd(64, func(i int) {
+		n := int64(1 + i%4)
+		for {
+			_, err := c.Take(s.ctx, key, n)
+			var insufficient *counter.InsufficientError
+			switch {
+			case err == nil:
+				sold.Add(n)
+			case errors.As(err, &insufficient) && insufficient.Have < n:
+				return
+			default:
+				s.Error(err)
+				return
+			}
+		}
+	})
+	left, err := c.Get(s.ctx, key)
+	s.must(err)
+	if left != 0 || sold.Load() != stock {
+		s.Fatalf("%d sold of %d, %d left", sold.Load(), stock, left)
+	}
+}

@@ -1,0 +1,175 @@
+package counter
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// lanes let concurrent calls for one counter share commits: what comes while one is under way goes into the next.
+type lanes struct {
+	mu     sync.Mutex // guards the fields below, and the lanes
+	byKey  map[string]*lane
+	closed bool
+	idle   chan struct{} // closed when the last lane ends after Close
+}
+
+// A lane is a counter that a call is under way for.
+type lane struct {
+	queue  []*item
+	marker string // operation of the last batch, to be forgotten with the next
+}
+
+// An item is a call in a lane.
+type item struct {
+	change
+	ctx   context.Context //nolint:containedctx // it is that of the call
+	taken bool            // by a batch; guarded by the lanes
+	res   Result
+	err   error
+	done  chan struct{}
+}
+
+// share makes a change, with others if it is not alone.
+func (c *Counters[T]) share(ctx context.Context, ch change) (Result, error) {
+	l := &c.lanes
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return Result{}, ErrClosed
+	}
+	if c.o.MaxBatch == 1 {
+		l.mu.Unlock()
+		return c.alone(ctx, ch)
+	}
+	if busy, ok := l.byKey[ch.key]; ok {
+		it := &item{change: ch, ctx: ctx, done: make(chan struct{})}
+		busy.queue = append(busy.queue, it)
+		l.mu.Unlock()
+		return l.wait(ctx, busy, it)
+	}
+	if l.byKey == nil {
+		l.byKey = map[string]*lane{}
+	}
+	mine := &lane{}
+	l.byKey[ch.key] = mine
+	l.mu.Unlock()
+	defer func() {
+		if l.more(ch.key, mine) {
+			go c.drive(ch.key, mine)
+		}
+	}()
+	return c.alone(ctx, ch)
+}
+
+// wait waits for the batch that takes the item.
+func (l *lanes) wait(ctx context.Context, in *lane, it *item) (Result, error) {
+	select {
+	case <-it.done:
+		return it.res, it.err
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-it.done:
+		return it.res, it.err
+	default:
+	}
+	if it.taken {
+		return Result{}, &UnknownError{Err: context.Cause(ctx)}
+	}
+	for i, other := range in.queue {
+		if other == it {
+			in.queue = append(in.queue[:i], in.queue[i+1:]...)
+			break
+		}
+	}
+	return Result{}, &tx.AbortError{Err: context.Cause(ctx)}
+}
+
+// more ends a lane that nobody waits in.
+func (l *lanes) more(key string, in *lane) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(in.queue) > 0 {
+		return true
+	}
+	delete(l.byKey, key)
+	if l.closed && len(l.byKey) == 0 {
+		close(l.idle)
+	}
+	return false
+}
+
+// take takes the next batch out of a lane. The sum of its amounts fits whatever their order.
+func (l *lanes) take(in *lane, most int) []*item {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var room int64 = 1 << 62
+	n := 0
+	for n < min(len(in.queue), most) {
+		size := max(in.queue[n].delta, negative(in.queue[n].delta))
+		if size > room {
+			break
+		}
+		room -= size
+		n++
+	}
+	n = max(n, min(1, len(in.queue)))
+	batch := in.queue[:n:n]
+	in.queue = in.queue[n:]
+	for _, it := range batch {
+		it.taken = true
+	}
+	return batch
+}
+
+// drive commits batches until nobody waits in the lane.
+func (c *Counters[T]) drive(key string, in *lane) {
+	for {
+		if batch := c.lanes.take(in, c.o.MaxBatch); len(batch) > 0 {
+			c.commitSafely(key, in, batch)
+		}
+		if !c.lanes.more(key, in) {
+			return
+		}
+	}
+}
+
+// commitSafely answers all calls of a batch, also when the driver panics: that is not on a goroutine of any of them.
+func (c *Counters[T]) commitSafely(key string, in *lane, batch []*item) {
+	defer func() {
+		failed := recover()
+		for _, it := range batch {
+			if failed != nil {
+				it.res, it.err = Result{}, &UnknownError{Err: fmt.Errorf("panic: %v", failed)}
+			}
+			close(it.done)
+		}
+	}()
+	c.commit(key, in, batch)
+}
+
+// Close refuses new calls with [ErrClosed] and waits, as long as ctx allows, for those that share a commit. The database
+// stays open; calls in transactions of the caller's go on. It returns the cause of the end of ctx.
+func (c *Counters[T]) Close(ctx context.Context) error {
+	l := &c.lanes
+	l.mu.Lock()
+	if !l.closed {
+		l.closed, l.idle = true, make(chan struct{})
+		if len(l.byKey) == 0 {
+			close(l.idle)
+		}
+	}
+	idle := l.idle
+	l.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

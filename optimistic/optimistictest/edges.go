@@ -1,0 +1,117 @@
+package optimistictest
+
+import (
+	"context"
+	"strings"
+
+	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/optimistic"
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+func edgeRules[T any]() []rule[T] {
+	return []rule[T]{
+		{"BadKeys", "an unusable key is refused before anything is sent", badKeys[T]},
+		{"BadTables", "a table that cannot be used is reported by every verb and by Check", badTables[T]},
+		{"QuotedNames", "names are quoted as they are, with quotes and SQL in them", quotedNames[T]},
+		{"Cancelled", "a context that has ended writes nothing, and says so", cancelled[T]},
+		{"NumericKeys", "keys and versions of other integer types work", numericKeys[T]},
+	}
+}
+
+func badKeys[T any](s *suite[T]) {
+	for _, key := range []any{nil, "\xff", "a\x00b", strings.Repeat("x", 10<<20)} {
+		w := optimistic.Want{Key: key, Version: optimistic.At(0)}
+		_, err := s.docs.Set(s.ctx, w, nil)
+		s.want(err, optimistic.ErrInvalid)
+		_, err = s.docs.Delete(s.ctx, w)
+		s.want(err, optimistic.ErrInvalid)
+		_, err = s.docs.Insert(s.ctx, optimistic.Want{Key: key}, nil)
+		s.want(err, optimistic.ErrInvalid)
+		s.want(s.docs.Update(s.ctx, key, func(context.Context, T) error { return nil }), optimistic.ErrInvalid)
+		if holdfast.OutcomeOf(err) != holdfast.NotApplied {
+			s.Fatalf("the outcome is %v", holdfast.OutcomeOf(err))
+		}
+	}
+	for _, column := range []string{"", "\x00", "id", "version", "op", strings.Repeat("x", 64)} {
+		_, err := s.docs.Set(s.ctx, at("a", 0), map[string]any{column: 1})
+		s.want(err, optimistic.ErrInvalid)
+	}
+	_, err := s.docs.Set(s.ctx, at("a", 0), map[string]any{`title" = 'x', "size`: 1})
+	s.want(err, tx.ErrNotMigrated)
+}
+
+func badTables[T any](s *suite[T]) {
+	for _, bad := range []optimistic.Table{
+		{},
+		{Name: "\xff"},
+		{Name: "a\x00"},
+		{Name: strings.Repeat("x", 64)},
+		{Name: "doc", Key: "version"},
+		{Name: "doc", Token: "id"},
+		{Name: "doc", Version: strings.Repeat("x", 10<<20)},
+	} {
+		rows := optimistic.New(s.DB, bad, nil)
+		_, set := rows.Set(s.ctx, at("a", 0), nil)
+		_, _, put := rows.Put(s.ctx, optimistic.Want{Key: "a"}, optimistic.Condition{}, optimistic.PlainOverwrite, nil)
+		_, many := rows.SetMany(s.ctx, []optimistic.Item{{Want: at("a", 0)}})
+		update := rows.Update(s.ctx, "a", func(context.Context, T) error { return nil })
+		for _, err := range []error{rows.Check(s.ctx), set, put, many, update} {
+			if err == nil || !strings.Contains(err.Error(), "optimistic: Table.") {
+				s.Fatalf("%+v: got %v", bad, err)
+			}
+		}
+	}
+	for _, missing := range []optimistic.Table{{Name: "nothing"}, {Name: "doc", Version: "lock_version"}, {Name: "doc", Token: "nothing"}} {
+		rows := optimistic.New(s.DB, missing, nil)
+		s.want(rows.Check(s.ctx), tx.ErrNotMigrated)
+		_, err := rows.Set(s.ctx, at("a", 0), nil)
+		s.want(err, tx.ErrNotMigrated)
+	}
+}
+
+func quotedNames[T any](s *suite[T]) {
+	odd := optimistic.Table{Name: `a "doc"; drop table doc --`, Key: `the "key"`, Version: `v $1`, Token: `op ?`}
+	q := s.DB.Dialect().Quote
+	s.exec("create table " + q(odd.Name) + " (" + q(odd.Key) + " text primary key, " + q(odd.Version) + " bigint not null default 0, " +
+		q(odd.Token) + " text, " + q(`the "title"`) + " text)")
+	rows := optimistic.New(s.DB, odd, nil)
+	s.must(rows.Check(s.ctx))
+	w := optimistic.Want{Key: "a", Token: "op-1"}
+	s.version(rows.Insert(s.ctx, w, map[string]any{`the "title"`: "x"}))(0)
+	w.Version, w.Token = optimistic.At(0), "op-2"
+	s.version(rows.Set(s.ctx, w, map[string]any{`the "title"`: "y"}))(1)
+	w.Version, w.Token = optimistic.At(1), "op-3"
+	results, err := rows.SetMany(s.ctx, []optimistic.Item{{Want: w, Set: map[string]any{`the "title"`: "z"}}})
+	s.must(err)
+	s.version(results[0].Version, results[0].Err)(2)
+	s.version(rows.Delete(s.ctx, at("a", 2)))(2)
+}
+
+func cancelled[T any](s *suite[T]) {
+	s.make("a", 0)
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	cancel(errPlain)
+	_, err := s.docs.Set(ctx, at("a", 0), title("x"))
+	s.want(err, errPlain)
+	if holdfast.OutcomeOf(err) != holdfast.NotApplied {
+		s.Fatalf("the outcome is %v", holdfast.OutcomeOf(err))
+	}
+	_, err = s.docs.SetMany(ctx, []optimistic.Item{{Want: at("a", 0)}})
+	s.want(err, errPlain)
+	s.is("a", "made", 0)
+}
+
+func numericKeys[T any](s *suite[T]) {
+	s.exec("create table num (n bigint primary key, v smallint not null default 0, size integer)")
+	rows := optimistic.New(s.DB, optimistic.Table{Name: "num", Key: "n", Version: "v"}, nil)
+	want := func(key any, n int64) optimistic.Want { return optimistic.Want{Key: key, Version: optimistic.At(n)} }
+	s.version(rows.Insert(s.ctx, optimistic.Want{Key: int64(7)}, nil))(0)
+	s.version(rows.Set(s.ctx, want(7, 0), map[string]any{"size": 3}))(1)
+	_, err := rows.Set(s.ctx, want(int64(7), 1<<40), nil) // beyond the column's type
+	s.want(err, optimistic.ErrConflict)
+	results, err := rows.SetMany(s.ctx, []optimistic.Item{{Want: want(7, 1), Set: map[string]any{"size": 4}}, {Want: want(8, 1<<40), Set: map[string]any{"size": 4}}})
+	s.must(err)
+	s.version(results[0].Version, results[0].Err)(2)
+	s.want(results[1].Err, optimistic.ErrNotFound)
+}

@@ -1,0 +1,54 @@
+package pessimistic
+
+import (
+	"time"
+
+	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// Options set how [Locks] lock. The zero value is ready to use.
+type Options struct {
+	// Wait is what to do about a lock that somebody else holds. Default: [Forever].
+	Wait Wait
+	// Strength is how much of a row is locked. Default: [NoKeyUpdate].
+	Strength Strength
+	// Hold is how long a transaction may keep its locks, from the moment it has them. A closure of [Locks.Do] and
+	// [Locks.Work] then gets a context that ends with [ErrHoldBudget] as its cause, and its transaction is rolled back with a
+	// [*HoldError]. In every transaction PostgreSQL itself ends what takes longer, so that the locks are free even if this
+	// process stands still: version 17 the transaction (transaction_timeout), older ones a statement and a pause between two
+	// that take longer (statement_timeout, idle_in_transaction_session_timeout). A stricter setting stays. It ends with the
+	// transaction. SQLite has no such timeouts, and there the context is all. Default: 0, no limit.
+	Hold time.Duration
+	// Observer is told of locks, claims and refusals. Default: nil, silent.
+	Observer holdfast.Observer
+}
+
+// Locks lock rows and names in transactions of the native type T. They hold no state and are safe for concurrent use.
+type Locks[T any] struct {
+	db *tx.DB[T]
+	o  Options
+}
+
+// New returns Locks on db. Nil options are the defaults. It panics if db is nil.
+func New[T any](db *tx.DB[T], o *Options) *Locks[T] {
+	_ = db.Dialect() // panics with the reason
+	l := &Locks[T]{db: db}
+	if o != nil {
+		l.o = *o
+	}
+	return l
+}
+
+// With returns Locks on the same database that lock with o.
+func (l *Locks[T]) With(o Options) *Locks[T] { return &Locks[T]{db: l.db, o: o} }
+
+func (l *Locks[T]) can() tx.Capabilities { return l.db.Dialect().Capabilities }
+
+// supported returns an [*UnsupportedError] for a policy that the database does not have.
+func (l *Locks[T]) supported() error {
+	if l.can().RowLocks || l.o.Wait == Forever {
+		return nil
+	}
+	return &UnsupportedError{What: "row locks, and with them no policy but Forever: the one writer is waited for as long as the busy timeout says", Dialect: l.db.Dialect().Name}
+}

@@ -1,0 +1,150 @@
+package counter_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/counter"
+	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/prove"
+	"github.com/holdfast-go/holdfast/tx"
+	"github.com/holdfast-go/holdfast/tx/pgxtx"
+	"github.com/holdfast-go/holdfast/tx/sqltx"
+)
+
+// quick are for commits whose reply never comes.
+var quick = tx.Options{CommitTimeout: time.Second}
+
+func TestProvePgxInTheDriver(t *testing.T) {
+	proveAll(t, inTransactions, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
+		db := pgxtx.New(openPool(t, testdb.Postgres(t))).With(quick)
+		migrate(t, db)
+		return prove.Driver(db)
+	})
+}
+
+func TestProvePostgresSQL(t *testing.T) {
+	proveAll(t, inTransactions, func(t *testing.T) *prove.Database[*tx.DB[*sql.Tx]] {
+		return proveSQL(t, "pgx", testdb.Postgres(t), tx.PostgreSQL)
+	})
+}
+
+func TestProveSQLite(t *testing.T) {
+	const params = "?_pragma=journal_mode(wal)&_pragma=synchronous(off)&_pragma=busy_timeout(5000)&_txlock=immediate"
+	proveAll(t, []string{"Add", "Take", "AddTx", "AddMany"}, func(t *testing.T) *prove.Database[*tx.DB[*sql.Tx]] {
+		return proveSQL(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+params, tx.SQLite)
+	})
+}
+
+func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) *prove.Database[*tx.DB[*sql.Tx]] {
+	t.Helper()
+	pool, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+	migrate(t, sqltx.New(pool, dialect, nil))
+	return prove.Through(prove.SQL(driver, dsn), func(pool *sql.DB) *tx.DB[*sql.Tx] { return sqltx.New(pool, dialect, nil).With(quick) })
+}
+
+func openPool(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func migrate[T any](t *testing.T, db *tx.DB[T]) {
+	t.Helper()
+	if err := counter.Migrate(t.Context(), db, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inTransactions are the verbs that need no statement which commits itself: the harness can let one of those be refused after
+// it took effect, which no server does.
+var inTransactions = []string{"AddTx", "AddMany"}
+
+func proveAll[T any](t *testing.T, only []string, open func(t *testing.T) *prove.Database[*tx.DB[T]]) {
+	for name, h := range map[string]prove.Handler[*tx.DB[T], int64]{
+		"Add":     {Call: addCall[T], Effects: added[T]},
+		"Take":    {Call: takeCall[T], Effects: taken[T]},
+		"AddTx":   {Call: addTxCall[T], Effects: added[T]},
+		"AddMany": {Call: addManyCall[T], Effects: addedMany[T]},
+	} {
+		if !slices.Contains(only, name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := open(t)
+			prove.Twice(t, db, h)
+			prove.Together(t, db, h)
+			prove.CrashEverywhere(t, db, h)
+		})
+	}
+}
+
+func addCall[T any](ctx context.Context, db *tx.DB[T], key string) (int64, error) {
+	_, err := counter.New(db, nil).Add(ctx, key, 1, counter.Once("op"))
+	return 0, err
+}
+
+func added[T any](ctx context.Context, db *tx.DB[T], key string) (int, error) {
+	n, err := counter.New(db, nil).Get(ctx, key)
+	return int(n), err
+}
+
+// takeCall takes of a stock that comes in with an operation of its own.
+func takeCall[T any](ctx context.Context, db *tx.DB[T], key string) (int64, error) {
+	c := counter.New(db, nil)
+	if _, err := c.Add(ctx, key+" stock", 10, counter.Once("stock")); err != nil {
+		return 0, errors.New(err.Error()) // of another operation: it says nothing of this one
+	}
+	_, err := c.Take(ctx, key+" stock", 1, counter.Once("op"))
+	return 0, err
+}
+
+func taken[T any](ctx context.Context, db *tx.DB[T], key string) (int, error) {
+	n, err := counter.New(db, nil).Get(ctx, key+" stock")
+	if n == 0 {
+		return 0, err
+	}
+	return int(10 - n), err
+}
+
+func addTxCall[T any](ctx context.Context, db *tx.DB[T], key string) (int64, error) {
+	c := counter.New(db, nil)
+	return 0, db.Do(ctx, func(ctx context.Context, t T) error {
+		_, err := c.AddTx(ctx, t, key, 1, counter.Once("op"))
+		return err
+	})
+}
+
+func addManyCall[T any](ctx context.Context, db *tx.DB[T], key string) (int64, error) {
+	return 0, counter.New(db, nil).AddMany(ctx, []counter.Change{{Key: key + "b", N: 1}, {Key: key + "a", N: 1}}, counter.Once("op"))
+}
+
+func addedMany[T any](ctx context.Context, db *tx.DB[T], key string) (int, error) {
+	a, err := added(ctx, db, key+"a")
+	if err != nil {
+		return 0, err
+	}
+	b, err := added(ctx, db, key+"b")
+	if err == nil && a != b {
+		err = fmt.Errorf("%d of one and %d of the other", a, b)
+	}
+	return a, err
+}
