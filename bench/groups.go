@@ -70,7 +70,7 @@ var groups = []group{
 		},
 	},
 	hot,
-	counters,
+	redisCounters,
 	txn,
 	serial,
 	{

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testdb"
 )
 
-// counters are those in Redis. Each worker has a counter of its own: the server does one thing at a time anyway.
-var counters = group{
+// redisCounters are those in Redis. Each worker has a counter of its own: the server does one thing at a time anyway.
+var redisCounters = group{
 	name: "redis",
 	variants: func(s *setup) []variant {
 		r := &redisSetup{prefix: "holdfast_bench_" + strconv.Itoa(os.Getpid()) + ":"}
