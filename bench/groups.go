@@ -73,29 +73,8 @@ var groups = []group{
 	redisCounters,
 	txn,
 	serial,
-	{
-		name: "optimistic",
-		variants: func(s *setup) []variant {
-			return []variant{
-				{"pgx, compare and set, version known", s.casKnown},
-				{"Rows.Set, version known", s.setKnown},
-				{"pgx, read, compare and set", s.readCAS},
-				{"read, Rows.Set", s.readSet},
-			}
-		},
-		bars: []bar{{at: 1, reference: 0, direct: 0.85, remote: 0.95}, {at: 3, reference: 2, direct: 0.85, remote: 0.95}},
-	},
-	{
-		// With one caller there is nobody to lose to: the bar is for 8 callers and more.
-		name: "optimistic-hot",
-		variants: func(s *setup) []variant {
-			return []variant{
-				{"pgx, read, compare and set until it wins, one row for all", s.hotCAS},
-				{"Rows.Update, one row for all", s.hotUpdate},
-			}
-		},
-		bars: []bar{{at: 1, reference: 0, direct: 3, remote: 3}},
-	},
+	cas,
+	hotRow,
 	transfer,
 	counters,
 	{

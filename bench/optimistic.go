@@ -10,6 +10,32 @@ import (
 	"github.com/holdfast-go/holdfast/optimistic"
 )
 
+// cas writes rows that nobody else writes.
+var cas = group{
+	name: "optimistic",
+	variants: func(s *setup) []variant {
+		return []variant{
+			{"pgx, compare and set, version known", s.casKnown},
+			{"Rows.Set, version known", s.setKnown},
+			{"pgx, read, compare and set", s.readCAS},
+			{"read, Rows.Set", s.readSet},
+		}
+	},
+	bars: []bar{{at: 1, reference: 0, direct: 0.85, remote: 0.95}, {at: 3, reference: 2, direct: 0.85, remote: 0.95}},
+}
+
+// hotRow has all callers write one row. With one caller there is nobody to lose to.
+var hotRow = group{
+	name: "optimistic-hot",
+	variants: func(s *setup) []variant {
+		return []variant{
+			{"pgx, read, compare and set until it wins, one row for all", s.hotCAS},
+			{"Rows.Update, one row for all", s.hotUpdate},
+		}
+	},
+	bars: []bar{{at: 1, direct: 0.85, remote: 3, byCallers: map[int]float64{8: 3, 32: 4}}},
+}
+
 const (
 	docSchema = `create table doc (id text primary key, size bigint not null default 0, version bigint not null default 0)`
 	readSQL   = `select size, version from doc where id = $1`

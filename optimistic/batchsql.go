@@ -13,7 +13,10 @@ import (
 // manySQL locks all rows in the order of their keys, and only then, in the same statement, writes those whose version and
 // token allow it. FOR UPDATE returns each row as it is once the lock is held, so that the versions are those that decide.
 // The count makes the locks come first: it is computed whole before the update looks at its first row.
-const manySQL = `with wanted as materialized (
+// The first part is not run. It makes a missing table the error that it is elsewhere, and not a missing type.
+const manySQL = `with named as (
+	select from {table}
+), wanted as materialized (
 	select w.i, (w.j->>'v')::bigint as v, w.j->>'t' as t, jsonb_populate_record(null::{table}, w.j->'r') as p
 	from jsonb_array_elements($1::jsonb) with ordinality as w(j, i)
 ), locked as materialized (

@@ -15,6 +15,7 @@ func batchRules[T any]() []rule[T] {
 		{"BatchTellsOfEach", "a batch tells for each item what became of it, in order", batch[T]},
 		{"BatchRefuses", "a row that occurs twice, differing columns and too many items are refused before anything is written", batchRefuses[T]},
 		{"BatchesDoNotDeadlock", "batches of the same rows in any order do not deadlock, and each row is won by one", batchesTogether[T]}, // B37d
+		{"BatchLocksInOrder", "a batch locks its rows in the order of their keys, whatever the planner does", batchLocksInOrder[T]},
 	}
 }
 

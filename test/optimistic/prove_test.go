@@ -52,10 +52,11 @@ func TestProvePostgresSQL(t *testing.T) {
 	})
 }
 
+const sqliteParams = "?_pragma=journal_mode(wal)&_pragma=synchronous(off)&_pragma=busy_timeout(5000)&_txlock=immediate"
+
 func TestProveSQLite(t *testing.T) {
-	const params = "?_pragma=journal_mode(wal)&_pragma=synchronous(off)&_pragma=busy_timeout(5000)&_txlock=immediate"
 	proveAll(t, nil, func(t *testing.T) *prove.Database[*tx.DB[*sql.Tx]] {
-		return proveSQL(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+params, tx.SQLite)
+		return proveSQL(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+sqliteParams, tx.SQLite)
 	})
 }
 
@@ -68,6 +69,12 @@ func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) *prove.Data
 	t.Cleanup(func() { _ = pool.Close() })
 	prepare(t, sqltx.New(pool, dialect, nil))
 	return prove.Through(prove.SQL(driver, dsn), func(pool *sql.DB) *tx.DB[*sql.Tx] { return sqltx.New(pool, dialect, nil).With(quick) })
+}
+
+// openSQLite opens a file of the test's own, whose writers wait for each other.
+func openSQLite(t testing.TB) *tx.DB[*sql.Tx] {
+	t.Helper()
+	return harness(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+sqliteParams, tx.SQLite).DB
 }
 
 func openPool(t testing.TB, url string) *pgxpool.Pool {
