@@ -20,7 +20,7 @@ var transfer = group{
 			{"pessimistic.Do", s.transferDo},
 		}
 	},
-	bars: []bar{{at: 2, reference: 0, direct: 0.85, remote: 0.95}, {at: 2, reference: 1, direct: 1.2, remote: 1.5}},
+	bars: []bar{{at: 2, reference: 0, direct: 0.85, remote: 0.95}, {at: 2, reference: 1, direct: 1.2, remote: 1.5, byCallers: map[int]float64{8: 1.3, 32: 1.5}}},
 }
 
 const (
