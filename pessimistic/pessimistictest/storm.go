@@ -181,7 +181,7 @@ func storm[T any](s *suite[T]) {
 	}
 	var taken [3][rows + 1]atomic.Bool
 	each(func(n int, a, b pick, both []pessimistic.Rows) (bool, error) {
-		return n < 5, db.Do(s.ctx, func(ctx context.Context, t T) error {
+		return n < 3, db.Do(s.ctx, func(ctx context.Context, t T) error {
 			if err := l.Lock(ctx, t, both...); err != nil {
 				return err
 			}
