@@ -52,11 +52,11 @@ type setup struct {
 // open makes a schema in the database at url, reached with delay added to each direction.
 func open(ctx context.Context, url string, delay time.Duration, callers int) (s *setup, err error) {
 	s = &setup{elsewhere: make([]elsewhere, callers), drop: func() error { return nil }}
-	defer func() {
+	defer func(opened *setup) { // an error return has set s to nil
 		if err != nil {
-			_ = s.close()
+			_ = opened.close()
 		}
-	}()
+	}(s)
 	schema := "holdfast_bench_" + strconv.Itoa(os.Getpid())
 	direct := url
 	if err := execute(ctx, direct, "drop schema if exists "+schema+" cascade; create schema "+schema); err != nil {

@@ -20,16 +20,16 @@ var transfer = group{
 			{"pessimistic.Do", s.transferDo},
 		}
 	},
-	bars: []bar{{at: 2, reference: 0, direct: 0.85, remote: 0.95}, {at: 2, reference: 1, direct: 1.2, remote: 1.5}},
+	bars: []bar{{at: 2, reference: 0, direct: 0.85, remote: 0.95}, {at: 2, reference: 1, direct: 1.2, remote: 1.5, byCallers: map[int]float64{8: 1.3, 32: 1.5}}},
 }
 
 const (
 	transferAccounts = 1000
 
-	transferSchema  = `create table if not exists account (id bigint primary key, balance bigint not null); insert into account select i, 1000000 from generate_series(0, 999) i on conflict do nothing`
-	transferLock    = `select id, balance from account where id in ($1, $2) order by id for no key update`
-	transferLockOne = `select balance from account where id = $1 for no key update`
-	transferWrite   = `update account set balance = $2 where id = $1`
+	transferSchema  = `create table if not exists wallet (id bigint primary key, balance bigint not null); insert into wallet select i, 1000000 from generate_series(0, 999) i on conflict do nothing`
+	transferLock    = `select id, balance from wallet where id in ($1, $2) order by id for no key update`
+	transferLockOne = `select balance from wallet where id = $1 for no key update`
+	transferWrite   = `update wallet set balance = $2 where id = $1`
 )
 
 // transferPair spreads the transfers over the accounts.
@@ -99,7 +99,7 @@ func (s *setup) transferDo(ctx context.Context, _ int, seq int64) error {
 	from, to := transferPair(seq)
 	balances := make(map[int64]int64, 2)
 	var id, balance int64
-	both := pessimistic.Table{Name: "account"}.Rows(from, to).Read([]string{"id", "balance"}, []any{&id, &balance}, func(int) error {
+	both := pessimistic.Table{Name: "wallet"}.Rows(from, to).Read([]string{"id", "balance"}, []any{&id, &balance}, func(int) error {
 		balances[id] = balance
 		return nil
 	})

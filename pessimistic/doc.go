@@ -51,8 +51,11 @@
 //   - A lock that waits holds a connection. A pool without a free one makes everybody wait.
 //   - The crash of a process frees its locks when the server notices: at once if the connection ends, after its TCP keepalives
 //     if the machine disappears, and after Hold if that is set.
-//   - For waits that long for each lock, not for all of them together. Who holds the lock is not said: PostgreSQL tells that
-//     only while one waits.
+//   - For waits that long for each lock, not for all of them together.
+//   - Who holds the lock is not said: pg_blocking_pids tells that only while one waits. To look oneself: the xmax of a locked row
+//     is a transactionid in pg_locks, beside the pid of its holder, unless several share the row.
+//   - A closure that goes on after an error of Lock: one that the policy allows for left the transaction whole, and what else
+//     the closure did is committed. After any other, such as a deadlock, PostgreSQL commits nothing and [tx.DB.Do] says so.
 //
 // # Capabilities
 //

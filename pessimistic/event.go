@@ -11,7 +11,9 @@ import (
 // another service that is refused because of the locks is told as [holdfast.EventCallRefused].
 const (
 	// EventLocked: rows, or advisory locks, were locked. Count is how many, Elapsed the time of the round trip that did it,
-	// the wait for others included.
+	// the wait for others included. A wait has no event of its own: the statement that locks does not say whether it waited,
+	// and one that tries first would lock out of order, or cost a round trip. What is longer than the usual round trip was a
+	// wait; log_lock_waits makes PostgreSQL tell of those above its deadlock_timeout.
 	EventLocked holdfast.EventKind = "pessimistic.locked"
 	// EventNotAvailable: somebody else holds a lock, and the policy does not wait for it, or no longer. Elapsed is the wait.
 	EventNotAvailable holdfast.EventKind = "pessimistic.not_available"

@@ -22,7 +22,8 @@ type Pinned[R tx.Row] interface {
 }
 
 // A Session holds advisory locks on a connection, over any number of transactions. Prefer [Locks.Advisory], which cannot be
-// left behind. A Session is for one goroutine at a time, and so is its connection. [Guard] knows nothing of it.
+// left behind. A Session is for one goroutine at a time, and so is its connection. [Guard] knows nothing of it. A connection
+// that came from a pool must not go back before Unlock, which is to be deferred: the pool would hand it out with the locks.
 type Session struct {
 	row   func(ctx context.Context, query string, dest []any, args ...any) error
 	close func(ctx context.Context) error

@@ -55,6 +55,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	rules = append(rules, advisoryRules[T]()...)
 	rules = append(rules, scopeRules[T]()...)
 	rules = append(rules, edgeRules[T]()...)
+	rules = append(rules, swallowRules[T]()...)
 	rules = append(rules, stormRules[T]()...)
 	for _, level := range levels {
 		for _, r := range rules {
@@ -65,7 +66,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				t.Cleanup(cancel)
-				s := &suite[T]{T: t, Harness: open(t), ctx: ctx, level: level}
+				s := &suite[T]{T: t, Harness: open(t), open: open, ctx: ctx, level: level}
 				s.DB = s.DB.With(tx.Options{Isolation: level})
 				s.prepare()
 				r.test(s)
@@ -81,6 +82,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 type suite[T any] struct {
 	*testing.T
 	Harness[T]
+	open  func(t testing.TB) Harness[T]
 	ctx   context.Context //nolint:containedctx // it is that of the test
 	level tx.Isolation
 }

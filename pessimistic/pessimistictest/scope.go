@@ -15,6 +15,7 @@ import (
 func scopeRules[T any]() []rule[T] {
 	return []rule[T]{
 		{"external calls", "While a lock is held, an external call is refused with its name, and told with the correlation ID.", nil, externalCalls[T]},
+		{"another pool", "A lock of a transaction that is taken in a closure of another database refuses calls until the transaction ends.", nil, anotherPool[T]},
 		{"events", "Locks and claims are told, with the correlation ID.", nil, tells[T]},
 		{"hold", "A closure that keeps its locks too long is told by its context and rolled back.", nil, holds[T]},
 		{"hold, process stands still", "Rows are free for others though the process that locked them does nothing.", rowLocks, holdsAlone[T]},
@@ -83,6 +84,30 @@ func externalCalls[T any](s *suite[T]) {
 	s.want(call(fctx), errCalled)
 }
 
+func anotherPool[T any](s *suite[T]) {
+	l, other := s.locks(pessimistic.Options{}), s.open(s).DB
+	held := func(ctx context.Context) {
+		s.Helper()
+		s.want(call(ctx), holdfast.ErrLockHeld)
+		s.want(holdfast.ExternalCall(ctx), holdfast.ErrLockHeld)
+	}
+	s.must(s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
+		err := other.Do(ctx, func(inner context.Context, _ T) error {
+			s.want(call(inner), errCalled)
+			err := l.Lock(inner, t, accounts.Rows(1))
+			held(inner)
+			return err
+		})
+		held(ctx) // the inner transaction has ended, and its scope with it
+		return err
+	}))
+	s.want(call(s.ctx), errCalled)
+	s.must(s.DB.Do(s.ctx, func(ctx context.Context, _ T) error {
+		s.want(call(ctx), errCalled) // in another transaction on the same pool
+		return nil
+	}))
+}
+
 func tells[T any](s *suite[T]) {
 	o := &events{}
 	l, ctx := s.locks(pessimistic.Options{Observer: o}), holdfast.WithCorrelationID(s.ctx, "c-1")
@@ -105,9 +130,17 @@ func holds[T any](s *suite[T]) {
 	o := &events{}
 	l := s.locks(pessimistic.Options{Hold: 30 * time.Millisecond, Observer: o})
 	ctx := holdfast.WithCorrelationID(s.ctx, "c-1")
-	for _, heed := range []bool{true, false} {
+	idle := func(ctx context.Context, _ T) { <-ctx.Done() }
+	busy := func(ctx context.Context, t T) { // no timeout of a server before version 17 ends it
+		for n := 0; ctx.Err() == nil && s.DB.Tx(t).QueryRow(s.ctx, "select 1").Scan(&n) == nil; {
+			continue
+		}
+		<-ctx.Done()
+	}
+	for i, keep := range []func(context.Context, T){idle, idle, busy} {
+		heed := i == 0
 		err := l.Do(ctx, []pessimistic.Rows{accounts.Rows(1)}, func(ctx context.Context, t T) error {
-			<-ctx.Done()
+			keep(ctx, t)
 			if !errors.Is(context.Cause(ctx), pessimistic.ErrHoldBudget) {
 				s.Errorf("the cause is %v", context.Cause(ctx))
 			}
@@ -138,7 +171,8 @@ func holdsAlone[T any](s *suite[T]) {
 	f := s.begin()
 	s.must(s.locks(pessimistic.Options{Hold: 50 * time.Millisecond}).Lock(s.ctx, f.Tx, accounts.Rows(1)))
 	// Nothing more comes of f.
-	s.must(s.locks(pessimistic.Options{}).Do(s.ctx, []pessimistic.Rows{accounts.Rows(1)}, func(context.Context, T) error { return nil }))
+	l := s.locks(pessimistic.Options{Wait: pessimistic.For(15 * time.Second)})
+	s.must(l.Do(s.ctx, []pessimistic.Rows{accounts.Rows(1)}, func(context.Context, T) error { return nil }))
 	if err := f.Commit(s.ctx); err == nil {
 		s.Error("the transaction was committed after its end")
 	}

@@ -23,6 +23,7 @@ const (
 	owners    = 4 // accounts
 	initial   = 1000
 	customers = 8
+	maxRounds = 50 // of a naive way that does no damage
 )
 
 // Run runs the story: two naive ways and ours under the same load, and then a call that is refused.
@@ -59,11 +60,14 @@ func run[T any](ctx context.Context, c story.Config, db *tx.DB[T], r *story.Resu
 	}
 	r.NaiveDamage = -1
 	for _, w := range ways {
-		damage, err := w.load(ctx, c, db)
-		if err != nil {
-			return err
+		damage := 0
+		for round := 0; round == 0 || w.naive && damage == 0 && round < maxRounds; round++ { // a busy machine can keep the customers apart
+			var err error
+			if damage, err = w.load(ctx, c, db, uint64(round)); err != nil {
+				return err
+			}
+			r.Operations += customers * w.each
 		}
-		r.Operations += customers * w.each
 		switch {
 		case !w.naive:
 			r.Damage += damage
@@ -80,9 +84,9 @@ func run[T any](ctx context.Context, c story.Config, db *tx.DB[T], r *story.Resu
 	return nil
 }
 
-// load lets all customers transfer at once, and returns the damage: deadlocks, and money on accounts that nobody
+// load lets all customers transfer at once, with the seed of the round, and returns the damage: deadlocks, and money on accounts that nobody
 // was told of.
-func (w way[T]) load(ctx context.Context, c story.Config, db *tx.DB[T]) (int, error) {
+func (w way[T]) load(ctx context.Context, c story.Config, db *tx.DB[T], round uint64) (int, error) {
 	if _, err := db.Conn().Exec(ctx, "delete from account"); err != nil {
 		return 0, err
 	}
@@ -105,7 +109,7 @@ func (w way[T]) load(ctx context.Context, c story.Config, db *tx.DB[T]) (int, er
 	errs := make([]error, customers)
 	for i := range customers {
 		all.Go(func() {
-			errs[i] = w.customer(ctx, watched, &deadlocks, &books, rand.New(rand.NewPCG(c.Seed, uint64(i))))
+			errs[i] = w.customer(ctx, watched, &deadlocks, &books, rand.New(rand.NewPCG(c.Seed+round, uint64(i))))
 		})
 	}
 	all.Wait()
