@@ -97,7 +97,7 @@ func NewColumn[T any](db *tx.DB[T], column Column, o *Options) *Counters[T] {
 		}
 	}
 	if c.err == nil && column.Max < 0 {
-		c.err = errors.New("counter: Column.Max must not be negative")
+		c.err = &ArgumentError{Name: "Column.Max", Reason: "must not be negative"}
 	}
 	if c.err == nil {
 		c.err = checkSchema(db.Dialect(), "Column.Schema", column.Schema)

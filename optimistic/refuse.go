@@ -45,7 +45,7 @@ func Status(err error) (status int, current Version) {
 var details = map[int]string{
 	http.StatusPreconditionFailed:   "it was changed by somebody else: read it again and decide anew",
 	http.StatusPreconditionRequired: "send If-Match with the ETag that was read, or If-None-Match: * to create",
-	http.StatusBadRequest:           "the precondition or the version cannot be read",
+	http.StatusBadRequest:           "the precondition or the version cannot be read: an entity tag stands in double quotes, as it came",
 	http.StatusNotFound:             "there is no such thing",
 	http.StatusServiceUnavailable:   "too many others change it right now: try again",
 }
@@ -57,8 +57,12 @@ func Refuse(w http.ResponseWriter, err error) bool {
 	if status == 0 {
 		return false
 	}
+	detail := details[status]
+	if status == http.StatusPreconditionFailed && !current.IsSet() {
+		detail = "there is no such thing, or no longer"
+	}
 	text, _ := json.Marshal(map[string]any{ // strings and a number always encode
-		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": details[status],
+		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": detail,
 	})
 	h := w.Header()
 	if etag := current.ETag(); etag != "" {

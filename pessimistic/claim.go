@@ -113,7 +113,7 @@ func (l *Locks[T]) claimSQL(q Queue) string {
 	d := l.db.Dialect()
 	columns := make([]string, len(q.read.columns))
 	for i, c := range q.read.columns {
-		columns[i] = d.Quote(c)
+		columns[i] = q.Table.column(d, c)
 	}
 	if len(columns) == 0 {
 		columns = []string{"1"}
@@ -124,7 +124,7 @@ func (l *Locks[T]) claimSQL(q Queue) string {
 	}
 	order := q.Order
 	if order == "" {
-		order = d.Quote(q.Table.key())
+		order = q.Table.column(d, q.Table.key())
 	}
 	return query + " order by " + order + " limit $" + strconv.Itoa(len(q.Args)+1) + l.lockClause(SkipLocked)
 }

@@ -3,6 +3,7 @@ package pessimistic
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
@@ -48,9 +49,18 @@ func (e *MissingError) Error() string {
 		if i > 0 {
 			text += ", "
 		}
-		text += fmt.Sprintf("%.64v", k)
+		text += cut(fmt.Sprint(k))
 	}
 	return fmt.Sprintf("pessimistic: table %q has no row with the key %s", e.Table, text)
+}
+
+// cut shortens a key that is a text without end.
+func cut(key string) string {
+	const shown = 64
+	if len(key) <= shown {
+		return key
+	}
+	return strings.ToValidUTF8(key[:shown], "") + "…"
 }
 
 // Is matches [ErrMissing].

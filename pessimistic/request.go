@@ -89,7 +89,7 @@ func (l *Locks[T]) missing(ctx context.Context, t T, p *part) error {
 		return nil
 	}
 	d := l.db.Dialect()
-	key := d.Quote(p.table.key())
+	key := p.table.column(d, p.table.key())
 	query := "select " + key + " from " + d.Table(p.table.Schema, p.table.Name) + " where " + key + " = $1"
 	var doubtful, missing []any
 	var stmts []*tx.Stmt

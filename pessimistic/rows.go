@@ -21,6 +21,11 @@ type Table struct {
 	Key string
 }
 
+// column returns the quoted name of a column with that of its table: SQLite takes an unknown name by itself for a text.
+func (t Table) column(d *tx.Dialect, name string) string {
+	return d.Quote(t.Name) + "." + d.Quote(name)
+}
+
 func (t Table) key() string {
 	if t.Key == "" {
 		return "id"

@@ -10,13 +10,13 @@ import (
 // lockSQL locks rows by key in the order of the database. n is the number of parameters.
 func (l *Locks[T]) lockSQL(t Table, columns []string, n int) string {
 	d := l.db.Dialect()
-	key := d.Quote(t.key())
+	key := t.column(d, t.key())
 	var b strings.Builder
 	b.WriteString("select ")
 	b.WriteString(key)
 	for _, c := range columns {
 		b.WriteString(", ")
-		b.WriteString(d.Quote(c))
+		b.WriteString(t.column(d, c))
 	}
 	b.WriteString(" from ")
 	b.WriteString(d.Table(t.Schema, t.Name))

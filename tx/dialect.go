@@ -3,6 +3,8 @@ package tx
 import (
 	"fmt"
 	"strings"
+
+	holdfast "github.com/holdfast-go/holdfast"
 )
 
 // A Dialect describes an SQL engine as data. The values are [PostgreSQL] and [SQLite]; compare pointers.
@@ -122,6 +124,9 @@ type NameError struct {
 	Name   string
 	Reason string
 }
+
+// Outcome returns NotApplied.
+func (e *NameError) Outcome() holdfast.Outcome { return holdfast.NotApplied }
 
 func (e *NameError) Error() string {
 	return fmt.Sprintf("tx: the name %q %s", e.Name, e.Reason)

@@ -10,7 +10,7 @@ import (
 // Errors of transactions.
 var (
 	// ErrNilFunc: the closure is nil.
-	ErrNilFunc = errors.New("tx: the function to run in the transaction is nil")
+	ErrNilFunc error = nilFunc{}
 	// ErrNoTransaction: the context is not that of a closure of Do.
 	ErrNoTransaction = errors.New("tx: no transaction in the context: pass the context that the closure of Do received")
 	// ErrOwned: the closure called Commit or Rollback on a transaction that Do ends. Return nil to commit, an error to
@@ -31,12 +31,19 @@ var (
 	// ErrReadOnly: the server or the transaction is read-only, as a replica is and a primary that failed over.
 	ErrReadOnly = errors.New("tx: the database is read-only: connect to the primary")
 	// ErrNotMigrated: a table or column is missing.
-	ErrNotMigrated = errors.New("tx: a table or column does not exist: apply the migrations")
+	ErrNotMigrated = errors.New("tx: a table or column does not exist: apply the package's migrations, or mend the name of a table of your own")
 	// ErrPrivilege: the database user may not read and write a table.
 	ErrPrivilege = errors.New("tx: the database user lacks a privilege: grant select, insert, update and delete")
 	// ErrNoRows: the query returned no row.
 	ErrNoRows = errors.New("tx: no rows")
 )
+
+type nilFunc struct{}
+
+func (nilFunc) Error() string { return "tx: the function to run in the transaction is nil" }
+
+// Outcome returns NotApplied.
+func (nilFunc) Outcome() holdfast.Outcome { return holdfast.NotApplied }
 
 // An AbortError says that a transaction was rolled back, or never begun: nothing of it was applied. It wraps the error
 // that made it so. errors.Is finds ErrNotSent, ErrReadOnly and ErrNotMigrated by the class of the error.

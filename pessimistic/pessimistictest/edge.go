@@ -15,7 +15,7 @@ func edgeRules[T any]() []rule[T] {
 	return []rule[T]{
 		{"bad input", "Bad names and keys are refused by a typed error, and the transaction goes on.", nil, badInput[T]},
 		{"odd keys", "Keys of any text, length and type are found or missing, and never SQL.", nil, oddKeys[T]},
-		{"no table", "A table that is not there is told as such.", nil, noTable[T]},
+		{"no table", "A table or a column that is not there is told as such.", nil, noTable[T]},
 		{"nothing to lock", "Without rows nothing is locked and the closure runs.", nil, nothing[T]},
 	}
 }
@@ -101,9 +101,11 @@ func oddKeys[T any](s *suite[T]) {
 
 func noTable[T any](s *suite[T]) {
 	l := s.locks(pessimistic.Options{})
-	none := pessimistic.Table{Name: "nothing"}
+	none, wrong := pessimistic.Table{Name: "nothing"}, pessimistic.Table{Name: accounts.Name, Key: "no"}
 	for _, err := range []error{
 		l.Do(s.ctx, []pessimistic.Rows{none.Rows(1)}, func(context.Context, T) error { return nil }),
+		l.Do(s.ctx, []pessimistic.Rows{wrong.Rows(1)}, func(context.Context, T) error { return nil }),
+		l.Do(s.ctx, []pessimistic.Rows{accounts.Rows(1).Read([]string{"no"}, []any{new(int)}, func(int) error { return nil })}, func(context.Context, T) error { return nil }),
 		s.DB.Do(s.ctx, func(ctx context.Context, t T) error { return l.Lock(ctx, t, none.Rows(1)) }),
 		s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
 			_, err := l.Claim(ctx, t, pessimistic.Queue{Table: none})
