@@ -12,9 +12,13 @@ import (
 type lanes struct {
 	mu     sync.Mutex // guards the fields below, and the lanes
 	byKey  map[string]*lane
+	left   map[string]string // markers of lanes that have ended, for the next of their counter
 	closed bool
 	idle   chan struct{} // closed when the last lane ends after Close
 }
+
+// maxLeft bounds the markers that are remembered. What is not remembered stays in the table until it expires.
+const maxLeft = 1000
 
 // A lane is a counter that a call is under way for.
 type lane struct {
@@ -53,7 +57,8 @@ func (c *Counters[T]) share(ctx context.Context, ch change) (Result, error) {
 	if l.byKey == nil {
 		l.byKey = map[string]*lane{}
 	}
-	mine := &lane{}
+	mine := &lane{marker: l.left[ch.key]}
+	delete(l.left, ch.key)
 	l.byKey[ch.key] = mine
 	l.mu.Unlock()
 	defer func() {
@@ -98,6 +103,12 @@ func (l *lanes) more(key string, in *lane) bool {
 		return true
 	}
 	delete(l.byKey, key)
+	if in.marker != "" && len(l.left) < maxLeft {
+		if l.left == nil {
+			l.left = map[string]string{}
+		}
+		l.left[key] = in.marker
+	}
 	if l.closed && len(l.byKey) == 0 {
 		close(l.idle)
 	}

@@ -17,6 +17,7 @@ func batchRules[T any]() []rule[T] {
 		{"BatchMixed", "Takes, additions and operation IDs share commits, each with its own answer.", (*suite[T]).batchMixed},
 		{"BatchSplit", "A call that cannot be done spoils no other.", (*suite[T]).batchSplit},
 		{"BatchCancelled", "A call that ends before a batch took it is not counted; one that ends later says unknown.", (*suite[T]).batchCancelled},
+		{"BatchMarker", "However many shared commits there were, one marker is left of those of a counter.", (*suite[T]).batchMarker},
 		{"Close", "Close waits for what is under way and refuses what comes later.", (*suite[T]).close},
 	}
 }
@@ -57,6 +58,23 @@ func (s *suite[T]) batch() {
 	}
 	if shared < 128 {
 		s.Errorf("%d calls of 256 shared a commit", shared)
+	}
+}
+
+func (s *suite[T]) batchMarker() {
+	var events []holdfast.Event
+	c, key := counter.New(s.DB, &counter.Options{Observer: observe(&events)}), s.key("k")
+	for range 5 { // nobody is left at the end of each
+		s.crowd(16, func(int) {
+			_, err := c.Add(s.ctx, key, 1)
+			s.must(err)
+		})
+	}
+	s.value(c, key, 80)
+	var markers int
+	s.must(s.DB.Conn().QueryRow(s.ctx, "select count(*) from counter_op where name = $1", key).Scan(&markers))
+	if markers != 1 || len(events) < 2 {
+		s.Errorf("%d markers are left of %d shared commits", markers, len(events))
 	}
 }
 
