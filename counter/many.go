@@ -87,7 +87,8 @@ func (c *Counters[T]) addMany(ctx context.Context, t T, list []change) error {
 func (c *Counters[T]) applyMany(ctx context.Context, conn tx.Tx, list []change) error {
 	if list[0].once {
 		for _, ch := range list {
-			if _, err := c.apply(ctx, conn, ch); err != nil {
+			res, err := c.apply(ctx, conn, ch)
+			if c.tell(ctx, ch, res, err); err != nil {
 				return err
 			}
 		}
@@ -107,7 +108,8 @@ func (c *Counters[T]) applyMany(ctx context.Context, conn tx.Tx, list []change) 
 		if stmts[i].Found {
 			continue
 		}
-		if _, err := c.moveAll(ctx, conn, ch); err != nil {
+		res, err := c.moveAll(ctx, conn, ch)
+		if c.tell(ctx, ch, res, err); err != nil {
 			return err
 		}
 	}

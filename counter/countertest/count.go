@@ -185,7 +185,8 @@ func (s *suite[T]) arguments() {
 }
 
 func (s *suite[T]) addMany() {
-	c, a, b := counter.New(s.DB, nil), s.key("a"), s.key("b")
+	var events []holdfast.Event
+	c, a, b := counter.New(s.DB, &counter.Options{Observer: observe(&events)}), s.key("a"), s.key("b")
 	s.must(c.AddMany(s.ctx, nil))
 	s.must(c.AddMany(s.ctx, []counter.Change{{Key: b, N: 2}, {Key: a, N: 1}, {Key: b, N: 3}}))
 	s.value(c, a, 1)
@@ -196,6 +197,9 @@ func (s *suite[T]) addMany() {
 	}
 	s.value(c, a, 2)
 	s.value(c, b, 7)
+	if len(events) != 2 || events[0].Kind != counter.EventReplayed || events[0].Key != a || events[1].Key != b {
+		s.Errorf("got %+v", events)
+	}
 }
 
 // addManyStorm is C8: two transactions that add to A and B, and to B and A.
