@@ -5,6 +5,8 @@
 //	_, err := stock.Take(ctx, eventID, 2, counter.Once(requestID))
 //	if errors.Is(err, counter.ErrInsufficient) { … } // sold out
 //
+// Operation IDs are kept in a table that [Migrate] makes, also for a column of yours.
+//
 // # Guarantees
 //
 //   - A change is one conditional statement on the value that is there, never a value that was read before: no update is
