@@ -3,6 +3,7 @@ package counter
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/tx"
@@ -143,10 +144,26 @@ func (c *Counters[T]) drive(key string, in *lane) {
 	for {
 		if batch := c.lanes.take(in, c.o.MaxBatch); len(batch) > 0 {
 			c.commitSafely(key, in, batch)
+			c.lanes.gather(in, len(batch))
 		}
 		if !c.lanes.more(key, in) {
 			return
 		}
+	}
+}
+
+// gather lets the callers who were just answered come again, which takes no longer than they need to do so: the first of them
+// would otherwise go alone, and the rest wait for its commit.
+func (l *lanes) gather(in *lane, answered int) {
+	for before := -1; ; {
+		runtime.Gosched()
+		l.mu.Lock()
+		waiting := len(in.queue)
+		l.mu.Unlock()
+		if waiting == before || waiting >= answered {
+			return
+		}
+		before = waiting
 	}
 }
 

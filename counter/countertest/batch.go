@@ -17,6 +17,7 @@ func batchRules[T any]() []rule[T] {
 		{"BatchMixed", "Takes, additions and operation IDs share commits, each with its own answer.", (*suite[T]).batchMixed},
 		{"BatchSplit", "A call that cannot be done spoils no other.", (*suite[T]).batchSplit},
 		{"BatchCancelled", "A call that ends before a batch took it is not counted; one that ends later says unknown.", (*suite[T]).batchCancelled},
+		{"BatchFull", "Callers who come again as soon as they are answered share the next commit too.", (*suite[T]).batchFull},
 		{"BatchMarker", "However many shared commits there were, one marker is left of those of a counter.", (*suite[T]).batchMarker},
 		{"Close", "Close waits for what is under way and refuses what comes later.", (*suite[T]).close},
 	}
@@ -58,6 +59,31 @@ func (s *suite[T]) batch() {
 	}
 	if shared < 128 {
 		s.Errorf("%d calls of 256 shared a commit", shared)
+	}
+}
+
+// batchFull has three tries, since it depends on when goroutines get their turn.
+func (s *suite[T]) batchFull() {
+	const callers, calls = 8, 50
+	fewest := int64(callers * calls)
+	for try := 0; try < 3 && fewest > calls*3/2; try++ {
+		var commits atomic.Int64
+		commits.Store(callers * calls)
+		c := counter.New(s.DB, &counter.Options{Observer: holdfast.ObserverFunc(func(_ context.Context, e holdfast.Event) {
+			commits.Add(1 - e.Count)
+		})})
+		key := s.key(fmt.Sprint("full", try))
+		s.crowd(callers, func(int) {
+			for range calls {
+				_, err := c.Add(s.ctx, key, 1)
+				s.must(err)
+			}
+		})
+		s.value(c, key, callers*calls)
+		fewest = min(fewest, commits.Load())
+	}
+	if fewest > calls*3/2 {
+		s.Errorf("%d callers with %d calls each took %d commits", callers, calls, fewest)
 	}
 }
 
