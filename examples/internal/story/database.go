@@ -99,10 +99,11 @@ func (p Place) On(ctx context.Context, onSQLite func(context.Context, *tx.DB[*sq
 
 // openSQLite opens the file. With a write-ahead log, readers do not wait for the writer.
 func (p Place) openSQLite() (*tx.DB[*sql.Tx], func(), error) {
-	pool, err := sql.Open("sqlite", p.URL+"?_pragma=journal_mode(wal)&_pragma=busy_timeout(10000)")
+	pool, err := sql.Open("sqlite", p.URL+"?_pragma=journal_mode(wal)&_pragma=busy_timeout(60000)")
 	if err != nil {
 		return nil, nil, err
 	}
+	pool.SetMaxOpenConns(16) // to queue up here is fair, which SQLite's own waiting is not
 	return sqltx.New(pool, tx.SQLite, nil), func() { _ = pool.Close() }, nil
 }
 
