@@ -216,8 +216,15 @@ func (db *DB[T]) pause(ctx context.Context, attempt int, took time.Duration, err
 	case <-ctx.Done():
 	}
 	if cause := context.Cause(ctx); cause != nil { // also when both were ready
-		aborted.Stop = cause
-		return aborted
+		return stopped(aborted, cause)
 	}
 	return nil
+}
+
+// stopped returns the conflict that a closure was to run again for, with why it does not.
+func stopped(conflict, why error) error {
+	if aborted, ok := conflict.(*AbortError); ok { //nolint:errorlint // that of this very transaction
+		aborted.Stop = why
+	}
+	return conflict
 }

@@ -50,10 +50,13 @@ func (db *DB[T]) Run(ctx context.Context, p Plan[T]) error {
 		if stop := db.pause(ctx, attempt, time.Since(begun), err); stop != nil {
 			return stop
 		}
-		db.turns.run(ctx, longestPause, func() {
+		cause := db.turns.run(ctx, longestPause, func() {
 			begun = time.Now()
 			hooks, err = db.attempt(ctx, attempt+1, p)
 		})
+		if cause != nil {
+			return stopped(err, cause)
+		}
 	}
 	for _, hook := range hooks {
 		hook(ctx)

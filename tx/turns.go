@@ -12,15 +12,19 @@ type turns chan struct{}
 
 func newTurns() turns { return make(turns, 1) }
 
-// run calls fn in turn, or without one if none came within the bound.
-func (q turns) run(ctx context.Context, bound time.Duration, fn func()) {
+// run calls fn in turn, or without one if none came within the bound. If ctx ends first it returns the cause of that.
+func (q turns) run(ctx context.Context, bound time.Duration, fn func()) error {
 	timer := time.NewTimer(bound)
 	defer timer.Stop()
 	select {
 	case q <- struct{}{}:
 		defer func() { <-q }()
 	case <-timer.C:
-	case <-ctx.Done(): // which fn looks at
+	case <-ctx.Done():
+	}
+	if cause := context.Cause(ctx); cause != nil { // also when both were ready
+		return cause
 	}
 	fn()
+	return nil
 }

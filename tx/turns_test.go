@@ -2,6 +2,7 @@ package tx_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -93,4 +94,36 @@ func TestATurnIsNoLock(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A context that ends while a closure waits for its turn stops it, and what it was to run again for is still told.
+func TestAContextEndsTheWaitForATurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := tx.New[*int](memory{})
+		inTurn, done := make(chan struct{}), make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			_ = db.Do(t.Context(), func(ctx context.Context, _ *int) error {
+				if tx.Attempt(ctx) == 1 {
+					return errConflict
+				}
+				close(inTurn)
+				<-done
+				return nil
+			})
+		})
+		<-inTurn
+		enough := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, enough)
+		defer cancel()
+		runs := 0
+		err := db.Do(ctx, func(context.Context, *int) error { runs++; return errConflict })
+		var aborted *tx.AbortError
+		if !errors.As(err, &aborted) || !errors.Is(aborted.Stop, enough) || !errors.Is(err, errConflict) || runs != 1 {
+			t.Errorf("%d runs, %v", runs, err)
+		}
+		close(done)
+		all.Wait()
+	})
 }
