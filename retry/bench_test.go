@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/holdfast-go/holdfast/retry"
 )
 
@@ -32,4 +34,29 @@ func BenchmarkDo(b *testing.B) {
 			}
 		}
 	})
+}
+
+func BenchmarkThreeFailures(b *testing.B) {
+	p := retry.New(&retry.Options{Attempts: 4, BackOff: func() backoff.BackOff { return &backoff.ZeroBackOff{} }})
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = retry.Run(b.Context(), p, retry.Idempotent, func(_ context.Context, a retry.Attempt) error {
+			if a.Number < 4 {
+				return errBoom
+			}
+			return nil
+		})
+	}
+}
+
+func BenchmarkThreeFailuresBackoff(b *testing.B) {
+	for b.Loop() {
+		n := 0
+		_ = backoff.Retry(func() error {
+			if n++; n < 4 {
+				return errBoom
+			}
+			return nil
+		}, &backoff.ZeroBackOff{})
+	}
 }

@@ -64,7 +64,7 @@ func (c *call) fail(ctx context.Context, err error) error {
 		return nil
 	}
 	e := &Error{Attempts: c.attempt.Number, Stop: stop, Err: err, After: max(v.After, 0), outcome: c.outcome(v)}
-	e.transient = v.Stop == nil && (c.nested || c.op.refusal(v.Outcome == holdfast.NotApplied) != nil) && cause == nil
+	e.transient = v.Stop == nil && ctx.Err() == nil && stop != ErrBudget && stop != ErrOpen //nolint:errorlint // they are ours
 	c.observe(ctx, EventGaveUp, 0, e)
 	return e
 }

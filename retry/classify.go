@@ -2,7 +2,6 @@ package retry
 
 import (
 	"context"
-	"errors"
 	"net"
 	"time"
 
@@ -36,67 +35,87 @@ type Verdict struct {
 // [Permanent] and backoff.Permanent stop in any case. A method RetryAfter() time.Duration, or [After], is a hint. An error
 // in which a function of several steps returns the proof of one step proves too much: see [Unsafe].
 func Classify(err error) Verdict {
-	v := stated(err)
-	var hint interface{ RetryAfter() time.Duration }
-	if errors.As(err, &hint) {
-		v.After = hint.RetryAfter()
+	var f facts
+	f.read(err)
+	v := Verdict{Outcome: f.outcome, After: f.after}
+	transient := true
+	switch {
+	case f.stated:
+		transient = f.transient || !f.passes && f.outcome == holdfast.Unknown
+	case f.unsent:
+		v.Outcome = holdfast.NotApplied
+	case f.canceled:
+		transient = false
 	}
-	var permanent *backoff.PermanentError
-	if errors.As(err, &permanent) {
+	if !transient || f.permanent {
 		v.Stop = ErrPermanent
 	}
 	return v
 }
 
-func stated(err error) Verdict {
-	var outcome interface{ Outcome() holdfast.Outcome }
-	var passes interface{ Transient() bool }
-	if errors.As(err, &outcome) {
-		v := Verdict{Outcome: outcome.Outcome()}
-		transient := v.Outcome == holdfast.Unknown
-		if errors.As(err, &passes) {
-			transient = passes.Transient()
-		}
-		if !transient {
-			v.Stop = ErrPermanent
-		}
-		return v
-	}
-	switch {
-	case rolledBack(err):
-		return Verdict{Outcome: holdfast.NotApplied}
-	case errors.Is(err, context.Canceled):
-		return Verdict{Stop: ErrPermanent}
-	}
-	return network(err)
+// facts are what the chain of an error says. Of two that contradict each other the outer one counts. One walk finds them all,
+// where errors.As takes one for each, and an allocation.
+type facts struct {
+	outcome   holdfast.Outcome
+	stated    bool // there is an outcome
+	transient bool
+	passes    bool // transient was said
+	after     time.Duration
+	hinted    bool // there is an after
+	unsent    bool // or rolled back
+	canceled  bool
+	permanent bool
 }
 
-// rolledBack tells the errors of drivers that prove that a transaction has no effect.
-func rolledBack(err error) bool {
-	var safe interface{ SafeToRetry() bool }
-	if errors.As(err, &safe) && safe.SafeToRetry() {
-		return true
+func (f *facts) read(err error) {
+	for err != nil {
+		f.note(err)
+		switch x := err.(type) { //nolint:errorlint // it is the chain itself
+		case interface{ Unwrap() error }:
+			err = x.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, e := range x.Unwrap() {
+				f.read(e)
+			}
+			return
+		default:
+			return
+		}
 	}
-	var state interface{ SQLState() string }
-	if !errors.As(err, &state) {
-		return false
+}
+
+// note takes what one error of the chain says.
+func (f *facts) note(err error) {
+	if x, ok := err.(interface{ Outcome() holdfast.Outcome }); ok && !f.stated { //nolint:errorlint // read walks the chain
+		f.outcome, f.stated = x.Outcome(), true
+	}
+	if x, ok := err.(interface{ Transient() bool }); ok && !f.passes { //nolint:errorlint // as above
+		f.transient, f.passes = x.Transient(), true
+	}
+	if x, ok := err.(interface{ RetryAfter() time.Duration }); ok && !f.hinted { //nolint:errorlint // as above
+		f.after, f.hinted = x.RetryAfter(), true
+	}
+	if x, ok := err.(interface{ SafeToRetry() bool }); ok && x.SafeToRetry() { //nolint:errorlint // as above
+		f.unsent = true
 	}
 	const serializationFailure, deadlock = "40001", "40P01"
-	code := state.SQLState()
-	return code == serializationFailure || code == deadlock
-}
-
-// network tells the errors of connections that could not be made.
-func network(err error) Verdict {
-	var lookup *net.DNSError
-	if errors.As(err, &lookup) {
-		return Verdict{Outcome: holdfast.NotApplied} // also a name that was not found: names come and go with what they name
+	if x, ok := err.(interface{ SQLState() string }); ok { //nolint:errorlint // as above
+		code := x.SQLState()
+		f.unsent = f.unsent || code == serializationFailure || code == deadlock
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		return Verdict{Outcome: holdfast.NotApplied}
+	if x, ok := err.(interface{ Is(target error) bool }); ok && x.Is(context.Canceled) { //nolint:errorlint // as above
+		f.canceled = true
 	}
-	return Verdict{}
+	switch x := err.(type) { //nolint:errorlint // as above
+	case *backoff.PermanentError:
+		f.permanent = true
+	case *net.DNSError:
+		f.unsent = true // also a name that was not found: names come and go with what they name
+	case *net.OpError:
+		f.unsent = f.unsent || x.Op == "dial"
+	default:
+		f.canceled = f.canceled || err == context.Canceled
+	}
 }
 
 // Permanent marks err as one that another attempt does not cure. It is backoff.Permanent: functions that are written for

@@ -77,8 +77,8 @@ func (e *Error) Unwrap() []error {
 // Outcome is what is known of the effect, over all attempts: it is Unknown if that of any was, whatever the last one proves.
 func (e *Error) Outcome() holdfast.Outcome { return e.outcome }
 
-// Transient reports whether a later call may succeed and none was made yet on behalf of this error: the operation was not
-// run again only because it, or a call around it, did not want that.
+// Transient reports whether a later call may succeed: the last error may pass, the caller still waits, and neither the budget
+// nor the breaker says that the target has enough.
 func (e *Error) Transient() bool { return e.transient }
 
 // RetryAfter returns After.

@@ -21,9 +21,9 @@ func EnsureKey(r *http.Request) string {
 	return key
 }
 
-// keyOf returns the key in the header. Two of them are none: nobody knows which one the server takes.
+// keyOf returns the key in the header of that canonical name. Two of them are none: nobody knows which one the server takes.
 func keyOf(h http.Header, name string) string {
-	values := h[http.CanonicalHeaderKey(name)]
+	values := h[name]
 	if len(values) != 1 || strings.Trim(values[0], ` "`) == "" {
 		return ""
 	}

@@ -1,6 +1,10 @@
 package retryhttp
 
-import "github.com/holdfast-go/holdfast/retry"
+import (
+	"net/http"
+
+	"github.com/holdfast-go/holdfast/retry"
+)
 
 // Options are the settings of a [Transport]. The zero value is ready to use.
 type Options struct {
@@ -39,6 +43,7 @@ func (o *Options) fill() {
 	if o.KeyHeader == "" {
 		o.KeyHeader = keyHeader
 	}
+	o.CorrelationHeader, o.KeyHeader = http.CanonicalHeaderKey(o.CorrelationHeader), http.CanonicalHeaderKey(o.KeyHeader)
 	if o.MaxBody == 0 {
 		o.MaxBody = kept
 	}

@@ -106,14 +106,14 @@ func (t *Transport) reason(method string) error {
 // header returns the header to send: that of the request, which is not to be changed, or a copy with the correlation ID.
 func (t *Transport) header(ctx context.Context, r *http.Request) http.Header {
 	name, id := t.o.CorrelationHeader, holdfast.CorrelationID(ctx)
-	if name == "-" || !sendable(id) || r.Header.Get(name) != "" {
+	if name == "-" || !sendable(id) || len(r.Header[name]) > 0 {
 		return r.Header
 	}
 	h := r.Header.Clone()
 	if h == nil {
 		h = http.Header{}
 	}
-	h.Set(name, id)
+	h[name] = []string{id}
 	return h
 }
 
