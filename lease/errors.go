@@ -62,7 +62,7 @@ func (e *HeldError) Error() string {
 		by = fmt.Sprintf(" by %q", e.Holder)
 	}
 	if e.Remaining <= 0 {
-		return fmt.Sprintf("lease: %q ran out, and a transaction that it guards%s is still open", e.Name, by)
+		return fmt.Sprintf("lease: %q ran out, and cannot be taken yet: a transaction that it guards%s is still open", e.Name, by)
 	}
 	return fmt.Sprintf("lease: %q is held%s for %v more", e.Name, by, e.Remaining.Round(time.Millisecond))
 }

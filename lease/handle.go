@@ -134,29 +134,33 @@ func (h *Advisory) end(why error) error {
 	return why
 }
 
-// renewed takes in what became of a renewal that was sent at anchor, and returns how long to wait before the next one.
-func (h *Advisory) renewed(anchor moment, r Renewal, err error) time.Duration {
-	switch {
-	case err != nil:
-		h.mu.Lock()
-		h.failures++
-		h.failure = err
-		failures := h.failures
-		h.mu.Unlock()
-		h.core.observe(h.ctx, EventRenewFailed, h.term, 0, failures, err)
-		return jitter.Full(h.term.TTL/100, h.term.TTL/4, failures)
-	case !r.Held:
+// renewed takes in what became of a renewal that was sent at anchor.
+func (h *Advisory) renewed(anchor moment, r Renewal) {
+	if !r.Held {
 		_ = h.lose(Stolen, nil)
-	case r.Resign:
+		return
+	}
+	if r.Resign {
 		h.cancel(ErrResign)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if r.Held && h.ended == nil {
+	if h.ended == nil {
 		h.anchor, h.failures, h.failure = anchor, 0, nil
 		h.timer.Reset(h.usable - h.core.clock.since(anchor))
 	}
-	return h.core.interval()
+}
+
+// unrenewed takes in the error of a renewal, and returns how long to wait before the next one. The lease may have been renewed;
+// the old deadline stands.
+func (h *Advisory) unrenewed(err error) time.Duration {
+	h.mu.Lock()
+	h.failures++
+	h.failure = err
+	failures := h.failures
+	h.mu.Unlock()
+	h.core.observe(h.ctx, EventRenewFailed, h.term, 0, failures, err)
+	return jitter.Full(h.term.TTL/100, h.term.TTL/4, failures)
 }
 
 // Released is what became of a release.

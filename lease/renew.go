@@ -9,7 +9,7 @@ import (
 )
 
 // maxRenewals bounds how many leases one request renews.
-const maxRenewals = 500
+const maxRenewals = 1000
 
 // interval is how long to wait before a renewal: RenewEvery, give or take a tenth, so that processes which started together
 // drift apart.
@@ -18,26 +18,38 @@ func (c *core) interval() time.Duration {
 	return c.o.RenewEvery - time.Duration(tenth) + time.Duration(rand.Int64N(2*tenth+1))
 }
 
-// renew renews what is due in one request. It returns when to come again for each.
+// renew renews what is due in one request, and returns when to come again for each. The request has half of the time that is
+// left, so that one which hangs leaves time for another.
 func (c *core) renew(handles []*Advisory) (again []time.Duration) {
-	terms := make([]Term, len(handles))
+	again = make([]time.Duration, len(handles))
+	var terms []Term
+	var of []int // indices of handles
+	patience := c.o.TTL
 	for i, h := range handles {
-		terms[i] = h.term
+		if h.Check() != nil { // the machine slept
+			continue
+		}
+		terms, of = append(terms, h.term), append(of, i)
+		patience = min(patience, time.Until(h.Deadline())/2)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.o.TTL/3)
+	if len(terms) == 0 {
+		return again
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	anchor := c.clock.read()
 	results, err := c.store.Renew(ctx, terms)
 	if err == nil && len(results) != len(terms) {
 		err = fmt.Errorf("lease: the store answered %d of %d renewals", len(results), len(terms))
 	}
-	again = make([]time.Duration, len(handles))
-	for i, h := range handles {
-		var r Renewal
-		if err == nil {
-			r = results[i]
+	together := c.interval()
+	for n, i := range of {
+		again[i] = together
+		if err != nil {
+			again[i] = handles[i].unrenewed(err)
+			continue
 		}
-		again[i] = h.renewed(anchor, r, err)
+		handles[i].renewed(anchor, results[n])
 	}
 	return again
 }
@@ -109,7 +121,8 @@ func (r *renewer) run() {
 // idle is how long the renewer sleeps when all that there is, is under way.
 const idle = time.Hour
 
-// take returns what is due, or will be in a moment, and when to come again. Those are due no more until they were sent.
+// take returns what is due, or will be before half of the interval is over, and when to come again: so all leases come to be
+// renewed together. Those are due no more until they were sent.
 func (r *renewer) take() (batch []*Advisory, next time.Duration, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +143,7 @@ func (r *renewer) take() (batch []*Advisory, next time.Duration, more bool) {
 		return nil, first.Sub(now), true
 	}
 	for h, at := range r.due {
-		if !at.IsZero() && at.Before(now.Add(h.core.o.RenewEvery/4)) {
+		if !at.IsZero() && at.Before(now.Add(h.core.o.RenewEvery/2)) {
 			batch = append(batch, h)
 			r.due[h] = time.Time{}
 		}

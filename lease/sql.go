@@ -24,6 +24,23 @@ type Names struct {
 	Schema string
 	// Table is its name, of 40 bytes at most. Default: "lease".
 	Table string
+	// HighWater is the table of [HighWater], of 40 bytes at most. Default: "lease_high".
+	HighWater string
+}
+
+func (n Names) check(d *tx.Dialect) error {
+	if n.Schema != "" && !d.Capabilities.Schemas {
+		return &InputError{Name: "Names.Schema", Reason: "is set, and " + d.Name + " has no schemas: leave it empty"}
+	}
+	for _, name := range []struct {
+		field, value string
+		longest      int
+	}{{"Names.Schema", n.Schema, 63}, {"Names.Table", n.Table, 40}, {"Names.HighWater", n.HighWater, 40}} {
+		if err := tx.CheckName(name.value, name.longest); err != nil && name.value != "" {
+			return fmt.Errorf("lease: %s: %w", name.field, err)
+		}
+	}
+	return nil
 }
 
 // SQL keeps leases in a table of a database, and is safe for concurrent use. Expiry is judged by the server's clock.
@@ -37,14 +54,7 @@ type SQL[T any] struct {
 // NewSQL returns the store in the table that [Migrate] makes. Names that cannot be used are reported by every method.
 func NewSQL[T any](db *tx.DB[T], names Names) *SQL[T] {
 	names.Table = cmp.Or(names.Table, DefaultTable)
-	s := &SQL[T]{db: db, names: names, sql: newTexts(db.Dialect(), names)}
-	if err := tx.CheckName(names.Table, 40); err != nil {
-		s.err = fmt.Errorf("lease: Names.Table: %w", err)
-	}
-	if names.Schema != "" && !db.Dialect().Capabilities.Schemas {
-		s.err = fmt.Errorf("lease: Names.Schema: %s has no schemas: leave it empty", db.Dialect().Name)
-	}
-	return s
+	return &SQL[T]{db: db, names: names, sql: newTexts(db.Dialect(), names), err: names.check(db.Dialect())}
 }
 
 //go:embed migrations
@@ -62,13 +72,15 @@ func sub(f fs.FS, dir string) fs.FS {
 	return s
 }
 
-// Migrate creates the table, or brings it up to date. It may run at every start, in every process at once. See [tx.Migrate]
+// Migrate creates the tables, or brings them up to date. It may run at every start, in every process at once. See [tx.Migrate]
 // for the errors.
 func Migrate[T any](ctx context.Context, db *tx.DB[T], names Names) error {
 	table := cmp.Or(names.Table, DefaultTable)
 	return tx.Migrate(ctx, db, tx.Migrations{
 		Set: "lease", FS: Migrations, Schema: names.Schema,
-		Rename: map[string]string{DefaultTable: table, DefaultTable + "_token": table + "_token"},
+		Rename: map[string]string{
+			DefaultTable: table, DefaultTable + "_token": table + "_token", DefaultHighWater: cmp.Or(names.HighWater, DefaultHighWater),
+		},
 	})
 }
 
@@ -143,6 +155,9 @@ func (s *SQL[T]) TryAcquire(ctx context.Context, c Claim) (g Grant, err error) {
 		}
 		return err
 	})
+	if s.db.Classify(err) == tx.Retryable && s.describe(ctx, &g) == nil { // on SQLite, of a transaction that the lease guards
+		return g, nil
+	}
 	if g.Held {
 		g.Nonce, g.Holder, g.Meta, g.Remaining = c.Nonce, "", "", 0
 	}

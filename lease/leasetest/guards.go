@@ -44,6 +44,7 @@ func RunGuards[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 		{"taken in between", "who lost the lease after the snapshot of its transaction does not commit", (*guards[T]).takenInBetween},
 		{"token issued twice", "the nonce tells two holders apart who have one token", (*guards[T]).tokenTwice},
 		{"row deleted", "tokens rise also when somebody deletes the row", (*guards[T]).rowDeleted},
+		{"high water", "a database without the leases refuses who comes with a token below one that has written", (*guards[T]).highWater},
 		{"no guard", "a fence of no database, and the zero value, are refused", (*guards[T]).noGuard},
 		{"tables", "the table has whatever name and schema the caller wants", (*guards[T]).tables},
 		{"not migrated", "a missing table is said to be missing, and how to make it", (*guards[T]).notMigrated},
@@ -244,6 +245,36 @@ func (s *guards[T]) rowDeleted() {
 		s.Fatalf("token %d came after %d", next.Token, h.Fence().Token)
 	}
 	s.want(lease.Do(s.ctx, s.DB, h, func(context.Context, T) error { return nil }), lease.ErrFenced)
+}
+
+func (s *guards[T]) highWater() {
+	water := lease.NewHighWater(s.DB, lease.Names{})
+	s.must(water.Check(s.ctx))
+	pass := func(f lease.Fence, what string) error {
+		return s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
+			if err := s.write(ctx, t, what); err != nil {
+				return err
+			}
+			return water.Guard(ctx, t, f)
+		})
+	}
+	name := s.lease("high water")
+	old, late := lease.Fence{Name: name, Token: 7, Nonce: "old"}, lease.Fence{Name: name, Token: 8, Nonce: "late"}
+	twin := lease.Fence{Name: name, Token: 8, Nonce: "twin"}
+	s.must(pass(old, name))
+	s.must(pass(old, name))
+	s.must(pass(late, name))
+	for _, f := range []lease.Fence{old, twin} {
+		err := pass(f, name)
+		s.want(err, lease.ErrFenced)
+		var fenced *lease.FencedError
+		if !errors.As(err, &fenced) || fenced.Token != 8 {
+			s.Fatalf("told %+v", fenced)
+		}
+	}
+	s.must(pass(late, name))
+	s.wrote(name, 4)
+	s.want(pass(lease.Fence{}, name), lease.ErrInput)
 }
 
 func (s *guards[T]) noGuard() {
