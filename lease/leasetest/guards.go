@@ -183,6 +183,16 @@ func (s *guards[T]) exact() {
 				return fmt.Errorf("an expired lease is said to last for %v", g.Remaining)
 			}
 		}
+		byHand := s.DB.Do(s.ctx, func(ctx context.Context, t T) error { // the unique constraint makes the token part of a key
+			if _, err := s.DB.Tx(t).Exec(ctx, "set local lock_timeout = '20ms'"); err != nil {
+				return err
+			}
+			_, err := s.DB.Tx(t).Exec(ctx, "update lease set token = token + 1 where name = $1", h.Name())
+			return err
+		})
+		if byHand == nil {
+			s.Error("the token was changed by hand while it guards a transaction")
+		}
 		return s.write(ctx, t, h.Name())
 	}))
 	s.wrote(h.Name(), 1)
@@ -239,6 +249,10 @@ func (s *guards[T]) tokenTwice() {
 
 func (s *guards[T]) rowDeleted() {
 	h := s.hold("deleted")
+	for range 5 {
+		s.released(h.Advisory, lease.ReleaseDone)
+		h = s.hold("deleted")
+	}
 	s.exec("delete from lease where name = $1", h.Name())
 	next := s.take(s.claim(h.Name(), long))
 	if next.Token <= h.Fence().Token {
