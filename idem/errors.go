@@ -40,8 +40,7 @@ var (
 type InFlightError struct {
 	// RetryAfter is a hint of when to ask again. It is 0 where that is of no use.
 	RetryAfter time.Duration
-	// Nested tells that the call was made inside the closure of the operation that is running, in its transaction: it would
-	// wait for itself.
+	// Nested tells that the call was made inside the closure of the operation that is running: it would wait for itself.
 	Nested bool
 }
 
