@@ -85,7 +85,7 @@ func (k *Keys[T]) follow(ctx context.Context, c *call, f *flight.Flight[Fingerpr
 	if !ok || s.err != nil {
 		return busy, s.err
 	}
-	c.locked, c.late, c.row = false, false, s.row
+	c.lock, c.late, c.row = lockTaken, false, s.row
 	c.row.body = bytes.Clone(s.row.body)
 	v, err := k.judge(c)
 	if v == busy && k.patience(c) <= 0 {
