@@ -11,6 +11,7 @@ import (
 // A place is where counters are: the table of ours, or a column of the caller's.
 type place struct {
 	scope string // names it in the table of operations
+	key   string // the column, quoted, of the caller's table
 	own   bool
 
 	first  string // adds to slot 0, and makes the counter; ours alone
@@ -95,7 +96,7 @@ func columnPlace(d *tx.Dialect, c Column, ops string) place {
 		"{row 1 2}": "c." + key + " = $1", "{row 1 3}": "c." + key + " = $1",
 	})
 	return place{
-		scope:  d.Table(c.Schema, c.Table) + "." + n,
+		scope: d.Table(c.Schema, c.Table) + "." + n, key: d.Table(c.Schema, c.Table) + "." + key,
 		change: in(returning(changeSQL)), once: in(oncePostgres), read: in(readSQL), lock: in(lockSQL), write: in(writeSQL),
 		largest: c.Max,
 	}

@@ -148,7 +148,7 @@ func (c *Counters[T]) get(ctx context.Context, conn tx.Conn, key string) (int64,
 	var rows int64
 	var text string
 	if err := conn.QueryRow(ctx, c.place.read, key).Scan(&rows, &text); err != nil {
-		return 0, c.failed(err)
+		return 0, c.explain(&tx.AbortError{Err: err, Class: c.db.Classify(err), Attempts: 1}, key)
 	}
 	if rows == 0 && !c.place.own {
 		return 0, &NotFoundError{Key: key}
@@ -169,7 +169,7 @@ const maxSlots = 1024
 //
 // A counter in slots does not go below 0: each slot alone could not know. A counter that is below cannot be put into slots.
 //
-// It returns [*InsufficientError], [*ArgumentError], and the errors of [tx.DB.Do].
+// It returns [*InsufficientError], [*ArgumentError], [ErrClosed], and the errors of [tx.DB.Do].
 func (c *Counters[T]) Resize(ctx context.Context, key string, slots int) error {
 	if c.err != nil {
 		return c.err
@@ -183,6 +183,10 @@ func (c *Counters[T]) Resize(ctx context.Context, key string, slots int) error {
 	case slots < 1 || slots > maxSlots || slots&(slots-1) != 0:
 		return &ArgumentError{Name: "number of slots", Reason: fmt.Sprintf("is %d: give a power of two from 1 to %d", slots, maxSlots)}
 	}
+	if !c.lanes.enter() {
+		return ErrClosed
+	}
+	defer c.lanes.leave()
 	err := c.db.Do(ctx, func(ctx context.Context, t T) error { return c.resize(ctx, c.db.Tx(t), key, int64(slots)) })
 	if err == nil {
 		c.moved(key, 0, int64(slots))

@@ -16,10 +16,15 @@ func batchRules[T any]() []rule[T] {
 		{"Batch", "Calls at the same moment share commits, and each gets the value after its own change.", (*suite[T]).batch},
 		{"BatchMixed", "Takes, additions and operation IDs share commits, each with its own answer.", (*suite[T]).batchMixed},
 		{"BatchSplit", "A call that cannot be done spoils no other.", (*suite[T]).batchSplit},
+		{"BatchConstraint", "A change that a constraint of the table refuses spoils no other.", (*suite[T]).batchConstraint},
+		{"BatchEnds", "Amounts that fit together in some order only get values that the counter can have.", (*suite[T]).batchEnds},
+		{"BatchBounds", "Amounts that fit together but not alone are refused.", (*suite[T]).batchBounds},
+		{"BatchFailed", "A batch that could not be written is told to each call in it, and counts neither now nor later.", (*suite[T]).batchFailed},
 		{"BatchCancelled", "A call that ends before a batch took it is not counted; one that ends later says unknown.", (*suite[T]).batchCancelled},
 		{"BatchFull", "Callers who come again as soon as they are answered share the next commit too.", (*suite[T]).batchFull},
 		{"BatchMarker", "However many shared commits there were, one marker is left of those of a counter.", (*suite[T]).batchMarker},
-		{"Close", "Close waits for what is under way and refuses what comes later.", (*suite[T]).close},
+		{"Close", "Close refuses what comes later, and what was acknowledged is there.", (*suite[T]).close},
+		{"CloseWaits", "Close waits for whatever changes a counter.", (*suite[T]).closeWaits},
 	}
 }
 
@@ -46,6 +51,10 @@ func (s *suite[T]) batch() {
 			}
 			if _, twice := seen.LoadOrStore(res.Value, true); twice || !res.Exact || res.Value < 1 || res.Value > 256 {
 				s.Errorf("got %+v, twice: %v", res, twice)
+			}
+			// C11: an answer means that it is written, and not that it will be.
+			if n, err := counter.New(s.DB, nil).Get(s.ctx, key); err != nil || n < res.Value {
+				s.Errorf("another process sees %d, %v after %+v", n, err, res)
 			}
 		}
 	})
