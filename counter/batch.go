@@ -150,7 +150,10 @@ func (c *Counters[T]) batchTx(ctx context.Context, conn tx.Tx, key, marker, gone
 		return err
 	}
 	if !fresh[marker] {
-		return c.settle(ctx, conn, key, marker, batch)
+		if err := c.settle(ctx, conn, key, marker, batch); err != nil {
+			return err
+		}
+		return tx.ErrDiscard // what is marked now are operations that were refused
 	}
 	all, err := c.lockOrMake(ctx, conn, key)
 	if err != nil {

@@ -167,14 +167,21 @@ func (l *lanes) take(in *lane, most int, room int64) []*item {
 	return batch
 }
 
-// drive commits batches until nobody waits in the lane.
+// drive commits batches until nobody waits in the lane. A driver that ends its goroutine ends no lane.
 func (c *Counters[T]) drive(key string, in *lane) {
+	ended := false
+	defer func() {
+		if !ended {
+			go c.drive(key, in)
+		}
+	}()
 	for {
 		if batch := c.lanes.take(in, c.o.MaxBatch, c.place.largest); len(batch) > 0 {
 			c.commitSafely(key, in, batch)
 			c.lanes.gather(in, len(batch))
 		}
 		if !c.lanes.more(key, in) {
+			ended = true
 			return
 		}
 	}
@@ -195,18 +202,20 @@ func (l *lanes) gather(in *lane, answered int) {
 	}
 }
 
-// commitSafely answers all calls of a batch, also when the driver panics: that is not on a goroutine of any of them.
+// commitSafely answers all calls of a batch, also when the driver panics or ends the goroutine, which is that of none of them.
 func (c *Counters[T]) commitSafely(key string, in *lane, batch []*item) {
+	returned := false
 	defer func() {
-		failed := recover()
+		failed := recover() // nil if the goroutine ends
 		for _, it := range batch {
-			if failed != nil {
-				it.res, it.err = Result{}, &UnknownError{Err: fmt.Errorf("panic: %v", failed)}
+			if !returned {
+				it.res, it.err = Result{}, &UnknownError{Err: fmt.Errorf("the driver panicked: %v", failed)}
 			}
 			close(it.done)
 		}
 	}()
 	c.commit(key, in, batch)
+	returned = true
 }
 
 // Close refuses new calls that change counters with [ErrClosed] and waits, as long as ctx allows, for those under way. The

@@ -20,6 +20,7 @@ func batchRules[T any]() []rule[T] {
 		{"BatchEnds", "Amounts that fit together in some order only get values that the counter can have.", (*suite[T]).batchEnds},
 		{"BatchBounds", "Amounts that fit together but not alone are refused.", (*suite[T]).batchBounds},
 		{"BatchFailed", "A batch that could not be written is told to each call in it, and counts neither now nor later.", (*suite[T]).batchFailed},
+		{"BatchPanics", "A driver that panics, or ends its goroutine, leaves no call of a batch waiting.", (*suite[T]).batchPanics},
 		{"BatchCancelled", "A call that ends before a batch took it is not counted; one that ends later says unknown.", (*suite[T]).batchCancelled},
 		{"BatchFull", "Callers who come again as soon as they are answered share the next commit too.", (*suite[T]).batchFull},
 		{"BatchMarker", "However many shared commits there were, one marker is left of those of a counter.", (*suite[T]).batchMarker},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/counter"
@@ -138,6 +139,44 @@ func (s *suite[T]) batchFailed() {
 		s.must(err)
 	})
 	s.value(c, key, 65)
+}
+
+// batchPanics has a driver that works for the first call only.
+func (s *suite[T]) batchPanics() {
+	for name, fail := range map[string]func(){"panics": func() { panic("broken") }, "exits": runtime.Goexit} {
+		db, ask := s.gated()
+		c, key := counter.New(db, &counter.Options{BatchTimeout: 10 * time.Second}), s.key(name)
+		var coming, calls, unknown atomic.Int64
+		broken := func() error {
+			for coming.Load() < 64 {
+				runtime.Gosched()
+			}
+			if calls.Add(1) > 1 {
+				fail()
+			}
+			return nil
+		}
+		ask.Store(&broken)
+		s.crowd(64, func(i int) {
+			defer func() { _ = recover() }() // of a call that came alone
+			coming.Add(1)
+			_, err := c.Add(s.ctx, key, 1)
+			switch {
+			case errors.Is(err, counter.ErrOutcomeUnknown) && holdfast.OutcomeOf(err) == holdfast.Unknown:
+				unknown.Add(1)
+			case err != nil:
+				s.Error(err)
+			}
+		})
+		if unknown.Load() == 0 {
+			s.Errorf("%s: no batch was broken", name)
+		}
+		ask.Store(nil)
+		_, err := c.Add(s.ctx, key, 1)
+		s.must(err)
+		s.value(c, key, 2)
+		s.must(c.Close(s.ctx))
+	}
 }
 
 // batchConstraint has a rule of the table's own, which the database alone knows. No eight amounts of 100 keep it together.
