@@ -76,7 +76,7 @@ const fits = `case when {d} >= 0 then {value} <= {max} - {d} else {value} >= -{m
 func ownPlace(d *tx.Dialect, schema, table, ops string) place {
 	in := filler(d, d.Table(schema, table), map[string]string{
 		"{ops}": ops, "{n}": "n", "{value}": "c.n", "{key}": "c.name", "{slots}": "c.slots", "{slot}": "c.slot",
-		"{max}":     "9223372036854775807",
+		"{max}":     "9223372036854775807 / c.slots", // so that their sum fits too
 		"{row 1 4}": "c.name = $1 and c.slot = $4", "{row 7 7}": "c.name = $2::text and c.slot = $7",
 		"{row 1 2}": "c.name = $1 and c.slot = 0", "{row 1 3}": "c.name = $1 and c.slot = $3",
 	})
