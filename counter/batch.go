@@ -139,9 +139,11 @@ func (c *Counters[T]) settle(ctx context.Context, conn tx.Conn, key, marker stri
 // batchTx makes the changes in a transaction: operations first, then the counter, then what has to be forgotten. The amount
 // of its marker is not that of the statement, see settle.
 func (c *Counters[T]) batchTx(ctx context.Context, conn tx.Tx, key, marker, gone string, batch []*item) error {
+	marked := map[string]int64{}
 	marks := []markOp{{marker, ^sumOf(batch)}}
 	for _, it := range batch {
-		if it.once {
+		if _, twice := marked[it.op]; it.once && !twice {
+			marked[it.op] = it.delta
 			marks = append(marks, markOp{it.op, it.delta})
 		}
 	}
@@ -163,35 +165,63 @@ func (c *Counters[T]) batchTx(ctx context.Context, conn tx.Tx, key, marker, gone
 	if err != nil {
 		return err
 	}
-	sum, drop := int64(0), []string{gone}
+	sum := int64(0)
+	made := map[string]int64{} // by an item of this batch
 	for _, it := range batch {
-		if it.once && !fresh[it.op] {
+		it.res, it.err = Result{}, nil
+		had, twice := made[it.op]
+		switch {
+		case it.once && twice:
+			it.res, it.err = it.repeated(had)
+		case it.once && !fresh[it.op]:
 			if it.res, it.err = c.replay(ctx, conn, it.change); it.err != nil && !isRefusal(it.err) {
 				return it.err
 			}
-			continue
-		}
-		it.res, it.err = Result{}, it.refuse(have+sum, c.place.largest, it.floor || len(all) > 1)
-		if it.err != nil {
-			if it.once {
-				drop = append(drop, it.op)
+		default:
+			if it.err = it.refuse(have+sum, c.place.largest, it.floor || len(all) > 1); it.err != nil {
+				continue // another item may yet have this operation
 			}
+			if it.once {
+				made[it.op] = it.delta
+			}
+			sum += it.delta
+			it.res = Result{Value: have + sum, Exact: true}
+		}
+	}
+	if err := c.keepMade(ctx, conn, key, gone, fresh, marked, made); err != nil {
+		return err
+	}
+	c.moved(key, 0, all[0].slots)
+	return c.write(ctx, conn, key, all, sum)
+}
+
+// keepMade leaves, of the operations that a batch marked, those that it made, with the amounts of those.
+func (c *Counters[T]) keepMade(
+	ctx context.Context, conn tx.Tx, key, gone string, fresh map[string]bool, marked, made map[string]int64,
+) error {
+	var drop []string
+	var again []markOp
+	if gone != "" {
+		drop = append(drop, gone)
+	}
+	for op, delta := range marked {
+		had, ok := made[op]
+		if !fresh[op] || ok && had == delta {
 			continue
 		}
-		if it.once {
-			fresh[it.op] = false // of two with one ID in a batch the second is a repetition
+		drop = append(drop, op)
+		if ok {
+			again = append(again, markOp{op, had})
 		}
-		sum += it.delta
-		it.res = Result{Value: have + sum, Exact: true}
 	}
 	for _, op := range drop {
-		if op == "" {
-			continue
-		}
 		if _, err := conn.Exec(ctx, c.ops.drop, c.place.scope, key, op); err != nil {
 			return err
 		}
 	}
-	c.moved(key, 0, all[0].slots)
-	return c.write(ctx, conn, key, all, sum)
+	if len(again) == 0 {
+		return nil
+	}
+	_, err := c.mark(ctx, conn, key, again...)
+	return err
 }

@@ -51,7 +51,8 @@ func (w *worker[T]) call(id string) {
 // make makes the call of rec, by a verb that begins a transaction or by one that joins it.
 func (w *worker[T]) make(rec *record) {
 	ctx, c := context.Background(), w.processes[w.number%len(w.processes)]
-	if w.IntN(10) == 0 {
+	timed := w.IntN(10) == 0
+	if timed {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.IntN(int(3*time.Millisecond))))
 		defer cancel()
@@ -83,7 +84,7 @@ func (w *worker[T]) make(rec *record) {
 	default:
 		res, err = c.Add(ctx, rec.key, rec.n, options...)
 	}
-	rec.again = rec.op != "" && w.proxy != nil && !joined
+	rec.again = rec.op != "" && (timed || w.proxy != nil) && !joined
 	w.end(rec, res, err)
 }
 
