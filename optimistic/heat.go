@@ -20,7 +20,7 @@ type heat struct{ places [256]place }
 
 // A place is what this process knows of a row.
 type place struct {
-	until  atomic.Int64 // hot until then
+	until  atomic.Int64 // hot until then, 0 if it never was
 	inside atomic.Int32 // how many Updates are under way
 	turn   atomic.Pointer[chan struct{}]
 }
@@ -35,7 +35,10 @@ func (h *heat) of(key any) *place {
 
 func (p *place) mark() { p.until.Store(int64(time.Since(started) + hotFor)) }
 
-func (p *place) hot() bool { return int64(time.Since(started)) < p.until.Load() }
+func (p *place) hot() bool {
+	until := p.until.Load()
+	return until != 0 && int64(time.Since(started)) < until
+}
 
 // queueRoom is how many callers of this process are at a row at once: one that commits, and one whose lock waits at the server
 // meanwhile, so that no round trip is lost between the two.
