@@ -27,6 +27,8 @@ type Event struct {
 	Count int64
 	// Elapsed is the time that the reported step took.
 	Elapsed time.Duration
+	// Delay is how long is waited before the next attempt.
+	Delay time.Duration
 	// Err is the error that goes with the event, if any.
 	Err error
 }

@@ -107,12 +107,19 @@ func (s *LockScope) held() []heldLock {
 // ExternalCall returns nil where a call to another service may be made, and a [*LockHeldError] where a transaction around
 // ctx holds locks. Call it first in whatever leaves the database. A lock that no scope was told of is not seen.
 func ExternalCall(ctx context.Context) error {
+	if f := lockFrameOf(ctx); f != nil {
+		return f.refusal(ctx)
+	}
+	return nil
+}
+
+func (f *lockFrame) refusal(ctx context.Context) error {
 	var (
 		refused  LockHeldError
 		watchers []heldLock
 		seen     []*LockScope
 	)
-	for f := lockFrameOf(ctx); f != nil; f = f.outer {
+	for ; f != nil; f = f.outer {
 		if slices.Contains(seen, f.scope) {
 			continue
 		}

@@ -65,3 +65,11 @@ func TestLockScopeIsForManyGoroutines(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// Everything that leaves the database asks, so asking must cost nothing.
+func TestExternalCallAllocatesNothing(t *testing.T) {
+	ctx := holdfast.WithCorrelationID(t.Context(), "c")
+	if n := testing.AllocsPerRun(100, func() { _ = holdfast.ExternalCall(ctx) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -58,13 +58,13 @@ func TestSlogObserver(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
 	o := holdfast.SlogObserver(slog.New(slog.NewTextHandler(&text, nil)))
-	o.Observe(t.Context(), holdfast.Event{Kind: "idem.replayed", Name: "charge", Key: "ab12", CorrelationID: "req", Attempt: 2, Count: 3, Elapsed: 5})
+	o.Observe(t.Context(), holdfast.Event{Kind: "idem.replayed", Name: "charge", Key: "ab12", CorrelationID: "req", Attempt: 2, Count: 3, Elapsed: 5, Delay: 7})
 	o.Observe(t.Context(), holdfast.Event{Kind: "idem.unknown", Err: errors.New("cut")})
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 	if len(lines) != 2 {
 		t.Fatalf("got %q", text.String())
 	}
-	for _, part := range []string{"level=INFO", "msg=idem.replayed", "name=charge", "key=ab12", "correlation_id=req", "attempt=2", "count=3", "elapsed=5ns"} {
+	for _, part := range []string{"level=INFO", "msg=idem.replayed", "name=charge", "key=ab12", "correlation_id=req", "attempt=2", "count=3", "elapsed=5ns", "delay=7ns"} {
 		if !strings.Contains(lines[0], part) {
 			t.Errorf("%q is not in %q", part, lines[0])
 		}

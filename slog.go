@@ -21,7 +21,7 @@ func SlogObserver(l *slog.Logger) Observer {
 }
 
 func (e Event) attrs() []slog.Attr {
-	attrs := make([]slog.Attr, 0, 7)
+	attrs := make([]slog.Attr, 0, 8)
 	text := func(key, value string) {
 		if value != "" {
 			attrs = append(attrs, slog.String(key, value))
@@ -38,6 +38,9 @@ func (e Event) attrs() []slog.Attr {
 	}
 	if e.Elapsed != 0 {
 		attrs = append(attrs, slog.Duration("elapsed", e.Elapsed))
+	}
+	if e.Delay != 0 {
+		attrs = append(attrs, slog.Duration("delay", e.Delay))
 	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("error", e.Err))

@@ -222,4 +222,20 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// What package retry may try again. It asks by the method, since neither package imports the other.
+func TestAnAbortErrorSaysWhetherItPasses(t *testing.T) {
+	t.Parallel()
+	for class, want := range map[tx.Class]bool{
+		tx.Retryable: true, tx.NotSent: true, tx.Lost: true,
+		tx.Permanent: false, tx.Unique: false, tx.Exclusion: false, tx.ForeignKey: false, tx.Check: false, tx.ReadOnly: false, tx.Undefined: false,
+	} {
+		if got := (&tx.AbortError{Err: errRoute, Class: class}).Transient(); got != want {
+			t.Errorf("%v: got %v", class, got)
+		}
+		if (&tx.AbortError{Err: errRoute, Class: class, Stop: tx.ErrAttempts}).Transient() {
+			t.Errorf("%v: it was tried again as often as it may be", class)
+		}
+	}
+}
+
 var errRoute = errors.New("no route")

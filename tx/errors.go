@@ -89,6 +89,12 @@ func (e *AbortError) Is(target error) bool {
 // Outcome returns NotApplied.
 func (e *AbortError) Outcome() holdfast.Outcome { return holdfast.NotApplied }
 
+// Transient reports whether the same transaction may go through later: it met a conflict, or a server that was not there or
+// went away, and was not tried as often as it may be. Package retry asks for it.
+func (e *AbortError) Transient() bool {
+	return e.Stop == nil && (e.Class == Retryable || e.Class == NotSent || e.Class == Lost)
+}
+
 // A CommitUnknownError says that COMMIT was sent and its reply lost: the transaction may or may not be applied. Only
 // an operation that is idempotent may be tried again.
 type CommitUnknownError struct {
