@@ -22,7 +22,7 @@ type flights = flight.Group[digest, Fingerprint, shared]
 // the database one call, and its duplicates no connection: other keys go on as if there were none.
 func (k *Keys[T]) together(ctx context.Context, c *call, fn work[T]) (e entry, replayed bool, err error) {
 	for {
-		f, leads := k.flights.Join(c.digest, c.key.Fingerprint)
+		f, leads := k.flights.Join(c.digest, func() Fingerprint { return c.key.Fingerprint })
 		if leads {
 			return k.lead(ctx, c, f, fn)
 		}
