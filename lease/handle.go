@@ -54,7 +54,7 @@ func newAdvisory(ctx context.Context, c *core, g Grant, anchor moment) *Advisory
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	h.timer = time.AfterFunc(h.usable-c.clock.since(anchor), h.expire)
 	if c.o.HoldLimit > 0 {
-		h.limit = time.AfterFunc(c.o.HoldLimit, func() { h.lose(HoldLimit, nil) })
+		h.limit = time.AfterFunc(c.o.HoldLimit, func() { _ = h.lose(HoldLimit, nil) })
 	}
 	return h
 }
@@ -110,28 +110,28 @@ func (h *Advisory) expire() {
 // lose ends h, and returns why it ended first.
 func (h *Advisory) lose(reason Reason, cause error) error {
 	lost := &LostError{Name: h.term.Name, Token: h.term.Token, Reason: reason, Err: cause}
-	first := h.end(lost)
-	if first == error(lost) {
+	first, why := h.end(lost)
+	if first {
 		h.core.observe(h.ctx, EventLost, h.term, time.Since(h.since), 0, lost)
 	}
-	return first
+	return why
 }
 
 // end stops renewing and cancels, the first time. It returns why h ended.
-func (h *Advisory) end(why error) error {
+func (h *Advisory) end(reason error) (first bool, why error) {
 	h.core.renewer.remove(h)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended != nil {
-		return h.ended
+		return false, h.ended
 	}
-	h.ended = why
+	h.ended = reason
 	h.timer.Stop()
 	if h.limit != nil {
 		h.limit.Stop()
 	}
-	h.cancel(why)
-	return why
+	h.cancel(reason)
+	return true, reason
 }
 
 // renewed takes in what became of a renewal that was sent at anchor.
@@ -182,7 +182,7 @@ func (h *Advisory) Release(ctx context.Context) (Released, error) {
 	if !h.released.CompareAndSwap(false, true) {
 		return AlreadyLost, nil
 	}
-	_ = h.end(ErrReleased)
+	_, _ = h.end(ErrReleased)
 	outcome, err := h.core.release(ctx, h.term)
 	told := err
 	if outcome == AlreadyLost {

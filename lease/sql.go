@@ -95,7 +95,7 @@ func (s *SQL[T]) Check(ctx context.Context) error {
 	}})
 }
 
-// Capabilities: everything that the package knows.
+// Capabilities implements [Store]. The token survives a failover if the acquisition reached the standby.
 func (s *SQL[T]) Capabilities() Capabilities {
 	return Capabilities{Fencing: true, ExactGuard: true, TokenSurvivesFailover: IfSynchronous, RenewsExpired: true}
 }

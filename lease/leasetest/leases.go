@@ -407,8 +407,14 @@ func (s *suite) input() {
 		s.want(err, lease.ErrInput)
 	}
 	for _, o := range []lease.Options{
-		{TTL: -1}, {TTL: time.Millisecond}, {TTL: time.Second, RenewEvery: 400 * time.Millisecond}, {TTL: time.Second, Margin: time.Second},
-		{HoldLimit: -1}, {AtLeast: -1}, {Holder: "\x00"}, {Meta: strings.Repeat("x", 1<<20)},
+		{TTL: -1},
+		{TTL: time.Millisecond},
+		{TTL: time.Second, RenewEvery: 400 * time.Millisecond},
+		{TTL: time.Second, Margin: time.Second},
+		{HoldLimit: -1},
+		{AtLeast: -1},
+		{Holder: "\x00"},
+		{Meta: strings.Repeat("x", 1<<20)},
 	} {
 		leases := lease.NewAdvisory(s.store, &o)
 		_, err := leases.TryAcquire(s.ctx, "a")
