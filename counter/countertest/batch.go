@@ -164,19 +164,27 @@ func (q queued) Done() <-chan struct{} {
 	return q.Context.Done()
 }
 
-// batchOneID holds a call at the database until others stand behind it, one after the other.
+// inBatch makes the first call, holds it at the database until the others stand behind it, in their order, and lets go.
+func (s *suite[T]) inBatch(ask *atomic.Pointer[func() error], first func(), others ...func(ctx context.Context)) {
+	held, free := make(chan struct{}), make(chan struct{})
+	hold := func() error { ask.Store(nil); close(held); <-free; return nil }
+	ask.Store(&hold)
+	var all sync.WaitGroup
+	all.Go(first)
+	<-held
+	for _, call := range others {
+		in := make(chan struct{})
+		all.Go(func() { call(queued{s.ctx, sync.OnceFunc(func() { close(in) })}) })
+		<-in
+	}
+	close(free)
+	all.Wait()
+}
+
 func (s *suite[T]) batchOneID() {
 	db, ask := s.gated()
 	c, key := counter.New(db, nil), s.key("k")
-	held, free := make(chan struct{}), make(chan struct{})
-	first := func() error { ask.Store(nil); close(held); <-free; return nil }
-	ask.Store(&first)
-	var all sync.WaitGroup
-	all.Go(func() {
-		_, err := c.Add(s.ctx, key, 1)
-		s.must(err)
-	})
-	<-held
+	var others []func(ctx context.Context)
 	for _, call := range []struct {
 		n    int64
 		op   string
@@ -190,24 +198,24 @@ func (s *suite[T]) batchOneID() {
 		{-9, "b", counter.ErrInsufficient, counter.Result{}},
 		{0, "", nil, counter.Result{Value: 3, Exact: true}},
 	} {
-		in := make(chan struct{})
-		all.Go(func() {
+		others = append(others, func(ctx context.Context) {
 			var options []counter.Option
 			if call.op != "" {
 				options = append(options, counter.Once(call.op))
 			}
-			ctx, verb := queued{s.ctx, sync.OnceFunc(func() { close(in) })}, c.Add
-			if call.n < 0 {
-				call.n, verb = -call.n, c.Take
+			n, verb := call.n, c.Add
+			if n < 0 {
+				n, verb = -n, c.Take
 			}
-			if res, err := verb(ctx, key, call.n, options...); res != call.res || !errors.Is(err, call.want) {
+			if res, err := verb(ctx, key, n, options...); res != call.res || !errors.Is(err, call.want) {
 				s.Errorf("%+v: got %+v, %v", call, res, err)
 			}
 		})
-		<-in
 	}
-	close(free)
-	all.Wait()
+	s.inBatch(ask, func() {
+		_, err := c.Add(s.ctx, key, 1)
+		s.must(err)
+	}, others...)
 	res, err := c.Add(s.ctx, key, 2, counter.Once("a"))
 	s.must(err)
 	if !res.Replayed {

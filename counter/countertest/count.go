@@ -209,7 +209,14 @@ func (s *suite[T]) addMany() {
 
 // addManyStorm is C8: two transactions that add to A and B, and to B and A.
 func (s *suite[T]) addManyStorm() {
-	c, a, b := counter.New(s.DB, nil), s.key("a"), s.key("b")
+	var deadlocks atomic.Int64
+	db := s.DB.Observed(holdfast.ObserverFunc(func(_ context.Context, e holdfast.Event) {
+		var coded interface{ SQLState() string }
+		if errors.As(e.Err, &coded) && coded.SQLState() == "40P01" {
+			deadlocks.Add(1) // the victim runs again
+		}
+	}))
+	c, a, b := counter.New(db, nil), s.key("a"), s.key("b")
 	s.crowd(64, func(i int) {
 		changes := []counter.Change{{Key: a, N: 1}, {Key: b, N: 1}}
 		if i%2 == 0 {
@@ -221,6 +228,9 @@ func (s *suite[T]) addManyStorm() {
 	})
 	s.value(c, a, 64)
 	s.value(c, b, 64)
+	if deadlocks.Load() > 0 {
+		s.Errorf("%d deadlocks", deadlocks.Load())
+	}
 }
 
 // takeStorm is C4: read, subtract, write.

@@ -96,8 +96,10 @@ func (s *suite[T]) key(name string) string { return s.prefix + name }
 func (s *suite[T]) stock(key string, n any) *counter.Counters[T] {
 	s.Helper()
 	s.exec(`insert into "it""em" ("sk'u", "st""ock") values ($1, $2)`, key, n)
-	return counter.NewColumn(s.DB, counter.Column{Table: `it"em`, Key: "sk'u", Column: `st"ock`, Max: 1<<31 - 1}, nil)
+	return counter.NewColumn(s.DB, stockColumn, nil)
 }
+
+var stockColumn = counter.Column{Table: `it"em`, Key: "sk'u", Column: `st"ock`, Max: 1<<31 - 1}
 
 func (s *suite[T]) must(err error) {
 	s.Helper()

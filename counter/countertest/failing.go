@@ -238,15 +238,19 @@ func (s *suite[T]) batchEnds() {
 // batchBounds has amounts that exceed what the column holds, and undo each other.
 func (s *suite[T]) batchBounds() {
 	key := s.key("k")
-	c := s.stock(key, 5)
-	s.crowd(64, func(i int) {
-		delta := int64(1 << 40)
-		if i%2 == 0 {
-			delta = -delta
+	s.stock(key, 5)
+	db, ask := s.gated()
+	c := counter.NewColumn(db, stockColumn, nil)
+	refused := func(delta int64) func(ctx context.Context) {
+		return func(ctx context.Context) {
+			if _, err := c.Add(ctx, key, delta); !errors.Is(err, counter.ErrOverflow) {
+				s.Errorf("%d: got %v", delta, err)
+			}
 		}
-		if _, err := c.Add(s.ctx, key, delta); !errors.Is(err, counter.ErrOverflow) {
-			s.Errorf("%d: got %v", delta, err)
-		}
-	})
-	s.value(c, key, 5)
+	}
+	s.inBatch(ask, func() {
+		_, err := c.Add(s.ctx, key, 1)
+		s.must(err)
+	}, refused(1<<40), refused(-1<<40), refused(math.MaxInt64), refused(-math.MaxInt64))
+	s.value(c, key, 6)
 }
