@@ -75,8 +75,10 @@ func New[T any](db *tx.DB[T], o *Options) *Counters[T] {
 	c := newCounters(db, o)
 	d := db.Dialect()
 	c.place = ownPlace(d, c.o.Schema, c.o.Table, c.ops.table)
-	c.tables = append(c.tables, tx.Table{Schema: c.o.Schema, Name: c.o.Table, Columns: []string{"name", "slot", "slots", "n"},
-		Integers: map[string]int64{"n": math.MaxInt64, "slots": maxSlots}})
+	c.tables = append(c.tables, tx.Table{
+		Schema: c.o.Schema, Name: c.o.Table, Columns: []string{"name", "slot", "slots", "n"},
+		Integers: map[string]int64{"n": math.MaxInt64, "slots": maxSlots},
+	})
 	if c.err == nil {
 		c.err = checkName("Options.Table", c.o.Table, 40)
 	}
@@ -89,8 +91,10 @@ func NewColumn[T any](db *tx.DB[T], column Column, o *Options) *Counters[T] {
 	c := newCounters(db, o)
 	column.Max = cmp.Or(column.Max, math.MaxInt64)
 	c.place = columnPlace(db.Dialect(), column, c.ops.table)
-	c.tables = append(c.tables, tx.Table{Schema: column.Schema, Name: column.Table, Columns: []string{column.Key, column.Column},
-		Integers: map[string]int64{column.Column: column.Max}, Key: column.Key})
+	c.tables = append(c.tables, tx.Table{
+		Schema: column.Schema, Name: column.Table, Columns: []string{column.Key, column.Column},
+		Integers: map[string]int64{column.Column: column.Max}, Key: column.Key,
+	})
 	for _, part := range []struct{ field, name string }{
 		{"Column.Table", column.Table}, {"Column.Key", column.Key}, {"Column.Column", column.Column},
 	} {

@@ -74,8 +74,15 @@ func checkKey[T any](f *fixture[T]) {
 		f.checkTable(tx.Table{Name: "keyed", Columns: []string{"c"}, Key: "c"}, "")
 	}
 	for _, c := range []struct{ table, key, wrong string }{
-		{"keyed", "id", ""}, {"keyed", "name", ""}, {"word", "w", ""},
-		{"keyed", "a", "a"}, {"keyed", "b", "b"}, {"keyed", "part", "part"}, {"keyed", "plain", "plain"}, {"pair", "a", "a"}, {"pair", "b", "b"},
+		{"keyed", "id", ""},
+		{"keyed", "name", ""},
+		{"word", "w", ""},
+		{"keyed", "a", "a"},
+		{"keyed", "b", "b"},
+		{"keyed", "part", "part"},
+		{"keyed", "plain", "plain"},
+		{"pair", "a", "a"},
+		{"pair", "b", "b"},
 	} {
 		f.checkTable(tx.Table{Name: c.table, Columns: []string{c.key}, Key: c.key}, c.wrong)
 	}
