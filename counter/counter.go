@@ -48,12 +48,15 @@ type Column struct {
 	Schema string
 	// Table is its name.
 	Table string
-	// Key is the column that identifies a row. It must be unique. Keys are given as text, whatever its type.
+	// Key is the column that identifies a row. It must be unique, which Check looks at: a change would else be made to each
+	// row of a key. Keys are given as text, in the form that the database writes for its type; one that the type does not
+	// take is an [*ArgumentError], or on SQLite one of no row.
 	Key string
 	// Column is the column that counts.
 	Column string
 	// Max is the largest value that the column holds; the smallest is -Max-1. Default: that of bigint. Give
-	// [math.MaxInt32] for integer: the database's own check ends the transaction, this one does not.
+	// [math.MaxInt32] for integer: the database's own check is an [*ArgumentError] that ends the transaction, this one does
+	// not.
 	Max int64
 }
 

@@ -62,7 +62,8 @@ func ExampleCounters_TakeTx() {
 	_ = order
 }
 
-// Both sides of a transfer are made, or none, and two transfers the other way round do not deadlock.
+// Both changes are made, or none, and two calls the other way round do not deadlock. Points may go below 0 here; Take in a
+// transaction of the caller's keeps them from it.
 func ExampleCounters_AddMany() {
 	var pool *pgxpool.Pool // open, and migrated with counter.Migrate
 	points := counter.New(pgxtx.New(pool), nil)

@@ -22,7 +22,7 @@ func (c *Counters[T]) explain(err error, keys ...string) error {
 	wrong := &ArgumentError{Err: err}
 	key := mentioned(err, keys)
 	switch state := sqlState(err); {
-	case state == "22003" && key == "" && !strings.Contains(err.Error(), "numeric"): // out of range, of the sum, which is an integer
+	case state == "22003" && key == "" && !strings.Contains(err.Error(), "numeric"): // out of range: the sum, an integer
 		wrong.Name = "Column.Max"
 		wrong.Reason = "exceeds what " + c.place.scope + " holds: give math.MaxInt32 for integer, math.MaxInt16 for smallint"
 	case state == "22003", slices.Contains(ofKey, state), strings.HasPrefix(state, "22") && key != "":

@@ -44,8 +44,10 @@ const typesPostgres = `with recursive kind as (
 select attname::text, format_type(oid, null) from kind where typbasetype = 0`
 
 // A view has no indexes of its own, so that nothing is known.
-const keyPostgres = `select (select relkind not in ('r', 'p') from pg_class where oid = to_regclass($1)) or exists (select from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
-	where i.indrelid = to_regclass($1) and a.attname = $2 and i.indisunique and i.indisvalid and i.indnkeyatts = 1 and i.indpred is null)`
+const keyPostgres = `select (select relkind not in ('r', 'p') from pg_class where oid = to_regclass($1)) or exists (
+	select from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0]
+	where i.indrelid = to_regclass($1) and a.attname = $2
+		and i.indisunique and i.indisvalid and i.indnkeyatts = 1 and i.indpred is null)`
 
 // The key of a table without rowid has an index as others do; an integer primary key is the rowid and has none.
 const keySQLite = `select exists (select 1 from pragma_index_list($1) l where l."unique" and not l.partial
@@ -57,8 +59,8 @@ func (want Table) checkColumns(ctx context.Context, conn Conn, table string, typ
 		kind, largest := types[column], want.Integers[column]
 		if holds(conn.Dialect(), kind) < max(1, largest) {
 			return &ColumnError{
-				Table: table, Column: column, Type: kind, Largest: largest,
-				Reason: fmt.Sprintf("is of type %q, which holds no integers up to %d: change it, or name another column", kind, largest),
+				Table: table, Column: column, Type: kind, Largest: max(1, largest),
+				Reason: fmt.Sprintf("is of type %q, which holds no integers up to %d: change it, or name another column", kind, max(1, largest)),
 			}
 		}
 	}

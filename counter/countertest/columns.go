@@ -14,17 +14,22 @@ import (
 func columnRules[T any]() []rule[T] {
 	return []rule[T]{
 		{"ColumnCheck", "Check names a column that cannot count, and a key that is not unique.", (*suite[T]).columnCheck},
-		{"ColumnKeys", "A key that its column cannot have is named, or is of no row; one that it can have works.", (*suite[T]).columnKeys},
-		{"ColumnTypes", "A column that cannot count is named at its first use, and so is a Max that it does not hold.", (*suite[T]).columnTypes},
+		{"ColumnKeys", "A key that its column cannot have is named, or of no row; one that it can have works.", (*suite[T]).columnKeys},
+		{"ColumnTypes", "A column that cannot count is named at its first use, as is a Max that it does not hold.", (*suite[T]).columnTypes},
 	}
 }
 
 // kinds makes a table with a column of each type, and a row.
 func (s *suite[T]) kinds() (columns map[string]string) {
 	s.Helper()
-	columns = map[string]string{"small": "smallint", "whole": "integer", "big": "bigint", "words": "text", "fraction": "real", "exact": "numeric(20)"}
+	columns = map[string]string{
+		"small": "smallint", "whole": "integer", "big": "bigint", "words": "text", "fraction": "real", "exact": "numeric(20)",
+	}
 	if s.DB.Dialect() == tx.PostgreSQL {
-		for name, kind := range map[string]string{"flag": "boolean", "day": "date", "at": "timestamptz", "doc": "json", "docb": "jsonb", "bytes": "bytea", "ids": "uuid", "span": "int4range", "list": "integer[]"} {
+		for name, kind := range map[string]string{
+			"flag": "boolean", "day": "date", "at": "timestamptz", "doc": "json", "docb": "jsonb", "bytes": "bytea", "ids": "uuid",
+			"span": "int4range", "list": "integer[]",
+		} {
 			columns[name] = kind
 		}
 	}

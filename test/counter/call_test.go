@@ -51,7 +51,7 @@ func (w *worker[T]) call(id string) {
 // make makes the call of rec, by a verb that begins a transaction or by one that joins it.
 func (w *worker[T]) make(rec *record) {
 	ctx, c := context.Background(), w.processes[w.number%len(w.processes)]
-	timed := w.IntN(10) == 0
+	timed := w.timed && w.IntN(10) == 0
 	if timed {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.IntN(int(3*time.Millisecond))))

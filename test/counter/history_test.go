@@ -54,7 +54,7 @@ func histories[T any](t *testing.T, db *tx.DB[T], proxy *wire.Proxy) {
 	seed, n, total := seedOf(t), rounds(t, 25), map[sight]int{}
 	t.Logf("seed %d, %d rounds", seed, n)
 	for i := range n {
-		r := &round[T]{TB: t, db: db, proxy: proxy, number: i, slots: i%2 == 1, started: time.Now()}
+		r := &round[T]{TB: t, db: db, proxy: proxy, number: i, slots: i%2 == 1, timed: true, started: time.Now()}
 		// Two that share commits, each for itself, and one that does not.
 		r.processes = []*counter.Counters[T]{counter.New(db, nil), counter.New(db, nil), counter.New(db, &counter.Options{MaxBatch: 1})}
 		r.run(seed)
@@ -101,6 +101,7 @@ type round[T any] struct {
 	proxy     *wire.Proxy // nil where no reply is lost
 	number    int
 	slots     bool // their number changes
+	timed     bool // some calls end before they are answered
 	started   time.Time
 
 	mu      sync.Mutex // guards history
