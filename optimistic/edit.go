@@ -89,13 +89,14 @@ func (e *edit[T]) try(ctx context.Context, locked bool) error {
 	var n int64
 	var token string
 	var w Want
+	read := false
 	err := e.db.Run(ctx, tx.Plan[T]{
 		Lead: func() []*tx.Stmt {
 			row = &tx.Stmt{SQL: e.sql.read(e.from, locked), Args: []any{e.want.Key}, Dest: append([]any{&n, &token}, e.dest...)}
 			return []*tx.Stmt{row}
 		},
 		Work: func(ctx context.Context, t T) error {
-			if !row.Found {
+			if read = true; !row.Found {
 				return ErrNotFound
 			}
 			if locked {
@@ -121,8 +122,11 @@ func (e *edit[T]) try(ctx context.Context, locked bool) error {
 			return holdfast.Unknown, err
 		},
 	})
-	if errors.Is(err, errOutrun) {
+	switch {
+	case errors.Is(err, errOutrun):
 		return e.outrun(ctx, w)
+	case !read: // what comes later may be of the caller's own statements
+		return explain(err)
 	}
 	return err
 }
