@@ -21,7 +21,8 @@ import (
 // With a token, Update finds out by the row what became of a commit whose reply was lost. A retry of what was applied undoes
 // the rest of its transaction, which the first has done too: Update then returns nil, and Do [ErrApplied].
 //
-// It returns what is wrong with its arguments as SetTx does.
+// It returns what is wrong with its arguments as SetTx does. A row that somebody else keeps locked for longer than
+// [tx.Options].CommitTimeout makes the outcome of the commit unknown.
 func (r *Rows[T]) SetAtCommit(ctx context.Context, t T, w Want, set map[string]any) (Version, error) {
 	if current, ok := r.db.Current(ctx); !ok || any(current) != any(t) {
 		return r.SetTx(ctx, t, w, set)

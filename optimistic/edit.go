@@ -13,7 +13,8 @@ import (
 // Edit reads columns of a row into the destinations of read, such as {"size": &size}, calls decide, and writes the columns that it
 // returns, all in one transaction; after a lost race again in a fresh one, as [Rows.Update] does, with its waits, its fall-over
 // to a row lock, and the same care about effects outside t. On pgx the read rides with BEGIN and the write with COMMIT: an edit takes
-// two round trips, a conflict one more, and the lock of a hot row is held for no longer than decide takes and the commit.
+// two round trips, and two more for each race that it lost; the lock of a hot row is held for as long as decide and the commit
+// take.
 //
 //	var size int64
 //	v, err := docs.Edit(ctx, optimistic.Want{Key: id}, map[string]any{"size": &size}, func(ctx context.Context, t pgx.Tx) (map[string]any, error) {
@@ -89,13 +90,14 @@ func (e *edit[T]) try(ctx context.Context, locked bool) error {
 	var n int64
 	var token string
 	var w Want
+	read := false
 	err := e.db.Run(ctx, tx.Plan[T]{
 		Lead: func() []*tx.Stmt {
 			row = &tx.Stmt{SQL: e.sql.read(e.from, locked), Args: []any{e.want.Key}, Dest: append([]any{&n, &token}, e.dest...)}
 			return []*tx.Stmt{row}
 		},
 		Work: func(ctx context.Context, t T) error {
-			if !row.Found {
+			if read = true; !row.Found {
 				return ErrNotFound
 			}
 			if locked {
@@ -121,8 +123,11 @@ func (e *edit[T]) try(ctx context.Context, locked bool) error {
 			return holdfast.Unknown, err
 		},
 	})
-	if errors.Is(err, errOutrun) {
+	switch {
+	case errors.Is(err, errOutrun):
 		return e.outrun(ctx, w)
+	case !read: // what comes later may be of the caller's own statements
+		return explain(err)
 	}
 	return err
 }

@@ -124,6 +124,10 @@ func TestPausesAreRandomAndBounded(t *testing.T) {
 			r := deafRows(Options{Attempts: attempts, LockAfter: -1})
 			last, n := time.Now(), 0
 			err := r.persist(t.Context(), "a", func(ctx context.Context, locked bool) error {
+				if n == attempts {
+					t.Error("there is no end")
+					return nil
+				}
 				if locked || Attempt(ctx) != n+1 {
 					t.Errorf("attempt %d, locked %t, want %d", Attempt(ctx), locked, n+1)
 				}

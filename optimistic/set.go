@@ -99,7 +99,7 @@ func (r *Rows[T]) guarded(ctx context.Context, conn tx.Conn, w Want, query strin
 	case errors.Is(err, tx.ErrNoRows):
 		return r.lost(ctx, conn, w)
 	case err != nil:
-		return Version{}, err
+		return Version{}, explain(err)
 	}
 	r.mark(ctx, w)
 	return At(n), nil

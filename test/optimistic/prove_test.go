@@ -25,7 +25,7 @@ var quick = tx.Options{CommitTimeout: time.Second}
 
 // On the wire each call has ten times the points: those that differ in what they send are enough.
 func TestProvePgxOnTheWire(t *testing.T) {
-	proveAll(t, []string{"Set", "Update", "Edit"}, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
+	proveAll(t, []string{"Set", "Edit"}, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
 		url := testdb.Postgres(t)
 		prepare(t, pgxtx.New(openPool(t, url)))
 		return prove.Postgres(url, func(ctx context.Context, url string) (db *tx.DB[pgx.Tx], end func(), err error) {
