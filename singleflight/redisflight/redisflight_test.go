@@ -203,14 +203,33 @@ func TestAFlightEndsUnderAnyNumberOfInvalidations(t *testing.T) {
 	f := start(t)
 	var loads atomic.Int64
 	other := f.cache(f.open(nil), constant("", &loads), nil)
-	c := f.cache(f.client, func(context.Context, string) (string, error) {
+	var all sync.WaitGroup
+	var c *redisflight.Cache[string]
+	fourth := make(chan struct{})
+	c = f.cache(f.client, func(context.Context, string) (string, error) {
 		n := loads.Add(1)
-		if err := other.Invalidate(t.Context(), "key"); err != nil {
+		if n == 4 {
+			close(fourth)
+		}
+		if err := other.Invalidate(t.Context(), "key"); n < 4 && err != nil {
 			t.Error(err)
+		}
+		if n == 3 { // one who comes now knows of the third invalidation, and must not get what was read before it
+			all.Go(func() {
+				if got, err := c.Get(t.Context(), "key"); got < "4" || err != nil {
+					t.Errorf("a late caller got %q, %v", got, err)
+				}
+			})
+			select {
+			case <-fourth:
+			case <-time.After(10 * time.Second):
+				t.Error("a late caller joined")
+			}
 		}
 		return fmt.Sprint(n), nil
 	}, nil)
 	want(t, "3")(c.Get(t.Context(), "key"))
+	all.Wait()
 	if keys := f.keys(); len(keys) != 0 {
 		t.Errorf("keys: %q", keys)
 	}
@@ -358,7 +377,7 @@ func TestS17TTLAndUnreadableValues(t *testing.T) {
 	if ttl, err := f.client.PTTL(t.Context(), key).Result(); err != nil || ttl <= 0 || ttl > 500*time.Millisecond {
 		t.Errorf("the TTL is %v, %v", ttl, err)
 	}
-	for _, foreign := range []string{"", "1", "rubbish that is longer than a header is", "1v" + strings.Repeat("A", 26) + "{not JSON"} {
+	for _, foreign := range []string{"", "1", "rubbish that is longer than a header is", "1v" + strings.Repeat("A", 26) + "{not JSON", "2n" + strings.Repeat("A", 26) + "of another format"} {
 		before := loads.Load()
 		if err := f.client.Set(t.Context(), key, foreign, time.Hour).Err(); err != nil {
 			t.Fatal(err)
