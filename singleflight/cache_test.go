@@ -220,6 +220,21 @@ func TestStaleIfErrorServesForSoLong(t *testing.T) {
 	})
 }
 
+// What is invalidated while a load fails is not served in its place.
+func TestWhatIsInvalidatedIsNotServedForAnError(t *testing.T) {
+	t.Parallel()
+	away := errors.New("the source is away")
+	inBubble(t, exact(func(o *singleflight.CacheOptions[int64]) { o.StaleIfError = time.Hour }), func(tr *trial) {
+		tr.want(0, 1)
+		tr.fail.Store(&away)
+		time.Sleep(time.Minute)
+		time.AfterFunc(loading/2, func() { tr.Invalidate("key") })
+		if got, err := tr.Get(tr.t.Context(), "key"); !errors.Is(err, away) {
+			tr.t.Errorf("got %d, %v", got, err)
+		}
+	})
+}
+
 func TestNotFoundIsRemembered(t *testing.T) {
 	t.Parallel()
 	none, away := fmt.Errorf("no such user: %w", singleflight.ErrNotFound), errors.New("away")
