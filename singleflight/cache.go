@@ -108,8 +108,8 @@ func (c *Cache[K, V]) refresh(ctx context.Context, key K, seen *entry[V]) {
 	switch {
 	case leads:
 		go c.group.run(key, f, c.filling(key, seen)) //nolint:errcheck // the flight keeps it
-	case f != nil:
-		c.group.flights.Leave(key, f) // it is not for this caller
+	case f != nil && c.group.flights.Leave(key, f): // it is not for this caller
+		f.Lead.end(context.Canceled)
 	}
 }
 

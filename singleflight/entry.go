@@ -49,4 +49,6 @@ func (e *entry[V]) due(now time.Time, beta float64) bool {
 func (e *entry[V]) serves(now time.Time) bool { return e.err == nil && now.Before(e.stale) }
 
 // rests reports whether a load has just failed, while the value can be served.
-func (e *entry[V]) rests(now time.Time) bool { return now.UnixNano() < e.resume.Load() && now.Before(e.stale) }
+func (e *entry[V]) rests(now time.Time) bool {
+	return now.UnixNano() < e.resume.Load() && now.Before(e.stale)
+}

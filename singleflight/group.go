@@ -71,8 +71,9 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, fn func(ctx context.Context
 	case ctx.Done() == nil:
 		return g.run(key, f, fn)
 	}
+	landed := f.Landed() // before it flies, so that it knows of one who waits
 	go g.run(key, f, fn) //nolint:errcheck // the flight keeps it
-	return g.wait(ctx, key, f)
+	return g.wait(ctx, key, f, landed)
 }
 
 // Invalidate tells that what the running call of key comes to is out of date: callers from here on begin a call of their own.
@@ -98,18 +99,18 @@ func beginDetached(ctx context.Context) lead {
 // share waits for the flight of another caller.
 func (g *Group[K, V]) share(ctx context.Context, key K, f *flightOf[V]) (V, error) {
 	if g.o.Observer == nil {
-		return g.wait(ctx, key, f)
+		return g.wait(ctx, key, f, f.Landed())
 	}
 	begun := time.Now()
-	value, err := g.wait(ctx, key, f)
+	value, err := g.wait(ctx, key, f, f.Landed())
 	observe(ctx, &g.o, EventShared, key, time.Since(begun), err)
 	return value, err
 }
 
 // wait returns the result of a flight, or the cause of the caller's own end.
-func (g *Group[K, V]) wait(ctx context.Context, key K, f *flightOf[V]) (V, error) {
+func (g *Group[K, V]) wait(ctx context.Context, key K, f *flightOf[V], landed <-chan struct{}) (V, error) {
 	select {
-	case <-f.Landed():
+	case <-landed:
 		r, _ := f.Result()
 		return r.value, r.err
 	case <-ctx.Done():
