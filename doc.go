@@ -8,6 +8,7 @@
 //   - pessimistic: row locks over tables in one order, claims for queues, advisory locks
 //   - counter: counters and stocks that lose no unit and sell none twice
 //   - counter/rediscounter: counters in Redis that a lost reply does not move twice
+//   - lease: leases with fencing tokens, whose loss is noticed in time, and leader election
 //   - prove: a kit for tests that proves a handler of one's own idempotent, at every point of failure
 //
 // This package holds what they share and imports the standard library alone:

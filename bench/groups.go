@@ -77,6 +77,7 @@ var groups = []group{
 	hotRow,
 	transfer,
 	counters,
+	flights,
 	{
 		name:     "http",
 		variants: func(s *setup) []variant { return s.web.variants() },

@@ -30,7 +30,9 @@ var hotRow = group{
 	variants: func(s *setup) []variant {
 		return []variant{
 			{"pgx, read, compare and set until it wins, one row for all", s.hotCAS},
-			{"Rows.Update, one row for all", s.hotUpdate},
+			{"Rows.Edit, one row for all", s.hotEdit},
+			{"Rows.Update with SetAtCommit, one row for all", s.hotAtCommit},
+			{"Rows.Update with SetTx, one row for all", s.hotUpdate},
 		}
 	},
 	bars: []bar{{at: 1, direct: 0.85, remote: 3, byCallers: map[int]float64{8: 3, 32: 4}}},
@@ -112,6 +114,26 @@ func (s *setup) readSet(ctx context.Context, worker int, _ int64) error {
 }
 
 func (s *setup) hotCAS(ctx context.Context, _ int, _ int64) error { return s.naiveCAS(ctx, "hot") }
+
+func (s *setup) hotEdit(ctx context.Context, _ int, _ int64) error {
+	var size int64
+	_, err := s.docs.rows.Edit(ctx, optimistic.Want{Key: "hot"}, map[string]any{"size": &size}, func(context.Context, pgx.Tx) (map[string]any, error) {
+		return map[string]any{"size": size + 1}, nil
+	})
+	return err
+}
+
+func (s *setup) hotAtCommit(ctx context.Context, _ int, _ int64) error {
+	return s.docs.rows.Update(ctx, "hot", func(ctx context.Context, t pgx.Tx) error {
+		var size int64
+		want := optimistic.Want{Key: "hot"}
+		if err := t.QueryRow(ctx, readSQL, "hot").Scan(&size, &want.Version); err != nil {
+			return err
+		}
+		_, err := s.docs.rows.SetAtCommit(ctx, t, want, map[string]any{"size": size + 1})
+		return err
+	})
+}
 
 func (s *setup) hotUpdate(ctx context.Context, _ int, _ int64) error {
 	return s.docs.rows.Update(ctx, "hot", func(ctx context.Context, t pgx.Tx) error {

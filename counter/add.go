@@ -59,6 +59,7 @@ func (c *Counters[T]) begin(ctx context.Context, ch change) (Result, error) {
 		return c.join(ctx, t, ch)
 	}
 	res, err := c.share(ctx, ch)
+	err = c.explain(err, ch.key)
 	c.tell(ctx, ch, res, err)
 	return res, err
 }
@@ -68,6 +69,7 @@ func (c *Counters[T]) join(ctx context.Context, t T, ch change) (Result, error) 
 		return Result{}, c.err
 	}
 	res, err := c.apply(ctx, c.db.Tx(t), ch)
+	err = c.explain(err, ch.key)
 	c.tell(ctx, ch, res, err)
 	return res, err
 }

@@ -53,13 +53,13 @@ func (c *Counters[T]) mark(ctx context.Context, conn tx.Conn, key string, marks 
 func (c *Counters[T]) replay(ctx context.Context, conn tx.Conn, ch change) (Result, error) {
 	var had int64
 	err := conn.QueryRow(ctx, c.ops.known, c.place.scope, ch.key, ch.op).Scan(&had)
-	if err != nil && !errors.Is(err, tx.ErrNoRows) { // swept meanwhile: nobody knows the amount any more
+	if errors.Is(err, tx.ErrNoRows) { // swept meanwhile: nobody knows the amount any more
+		return Result{Replayed: true}, nil
+	}
+	if err != nil {
 		return Result{}, err
 	}
-	if err == nil && had != ch.delta {
-		return Result{}, &MismatchError{Key: ch.key, Had: had, Got: ch.delta}
-	}
-	return Result{Replayed: true}, nil
+	return ch.repeated(had)
 }
 
 // move changes a slot, and where that one does not allow it all of them.

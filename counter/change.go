@@ -15,7 +15,8 @@ type Result struct {
 	// Exact tells that Value is known: not of a counter in slots, whose total the change does not read, and not of an
 	// operation that was applied before.
 	Exact bool
-	// Replayed tells that the operation had been applied before, by a call with the same ID, and was not applied again.
+	// Replayed tells that the operation had been applied before, by a call with the same ID, and was not applied again. It
+	// is false where a lost reply was looked up: nobody knows then which call it was.
 	Replayed bool
 }
 
@@ -81,6 +82,14 @@ func checkText(name, text string) error {
 		return nil
 	}
 	return &ArgumentError{Name: name, Reason: reason}
+}
+
+// repeated answers for an operation that has been applied with an amount of had.
+func (ch change) repeated(had int64) (Result, error) {
+	if had != ch.delta {
+		return Result{}, &MismatchError{Key: ch.key, Had: had, Got: ch.delta}
+	}
+	return Result{Replayed: true}, nil
 }
 
 // refuse returns the error of a change that a value of have does not allow, or nil. largest bounds the value.

@@ -48,12 +48,15 @@ type Column struct {
 	Schema string
 	// Table is its name.
 	Table string
-	// Key is the column that identifies a row. It must be unique. Keys are given as text, whatever its type.
+	// Key is the column that identifies a row. It must be unique, which Check looks at: a change would else be made to each
+	// row of a key. Keys are given as text, in the form that the database writes for its type; one that the type does not
+	// take is an [*ArgumentError], or on SQLite one of no row.
 	Key string
 	// Column is the column that counts.
 	Column string
 	// Max is the largest value that the column holds; the smallest is -Max-1. Default: that of bigint. Give
-	// [math.MaxInt32] for integer: the database's own check ends the transaction, this one does not.
+	// [math.MaxInt32] for integer: the database's own check is an [*ArgumentError] that ends the transaction, this one does
+	// not.
 	Max int64
 }
 
@@ -75,7 +78,10 @@ func New[T any](db *tx.DB[T], o *Options) *Counters[T] {
 	c := newCounters(db, o)
 	d := db.Dialect()
 	c.place = ownPlace(d, c.o.Schema, c.o.Table, c.ops.table)
-	c.tables = append(c.tables, tx.Table{Schema: c.o.Schema, Name: c.o.Table, Columns: []string{"name", "slot", "slots", "n"}})
+	c.tables = append(c.tables, tx.Table{
+		Schema: c.o.Schema, Name: c.o.Table, Columns: []string{"name", "slot", "slots", "n"},
+		Integers: map[string]int64{"n": math.MaxInt64, "slots": maxSlots},
+	})
 	if c.err == nil {
 		c.err = checkName("Options.Table", c.o.Table, 40)
 	}
@@ -88,7 +94,10 @@ func NewColumn[T any](db *tx.DB[T], column Column, o *Options) *Counters[T] {
 	c := newCounters(db, o)
 	column.Max = cmp.Or(column.Max, math.MaxInt64)
 	c.place = columnPlace(db.Dialect(), column, c.ops.table)
-	c.tables = append(c.tables, tx.Table{Schema: column.Schema, Name: column.Table, Columns: []string{column.Key, column.Column}})
+	c.tables = append(c.tables, tx.Table{
+		Schema: column.Schema, Name: column.Table, Columns: []string{column.Key, column.Column},
+		Integers: map[string]int64{column.Column: column.Max}, Key: column.Key,
+	})
 	for _, part := range []struct{ field, name string }{
 		{"Column.Table", column.Table}, {"Column.Key", column.Key}, {"Column.Column", column.Column},
 	} {
@@ -141,12 +150,18 @@ func checkSchema(d *tx.Dialect, field, schema string) error {
 }
 
 // Check reports, for the start of a service, whether the options are sound, the database can be written to, and the tables
-// are there. See [tx.CheckTables] for the errors.
+// are there: for [NewColumn] also whether the key is unique, and the column of an integer type that holds Max. See
+// [tx.CheckTables] for the errors.
 func (c *Counters[T]) Check(ctx context.Context) error {
 	if c.err != nil {
 		return c.err
 	}
-	return tx.CheckTables(ctx, c.db, c.tables...)
+	err := tx.CheckTables(ctx, c.db, c.tables...)
+	var wrong *tx.ColumnError
+	if !c.place.own && errors.As(err, &wrong) && wrong.Largest > 0 {
+		return fmt.Errorf("%w; for a column of type integer set Column.Max to math.MaxInt32, for smallint to math.MaxInt16", err)
+	}
+	return err
 }
 
 //go:embed migrations

@@ -17,7 +17,8 @@
 //     caller's own transaction. The mark is in the transaction of the change.
 //   - Calls of one process at the same moment for one counter share a commit and are acknowledged after it. Each gets its own
 //     answer; one that cannot be done spoils no other. A call that is alone goes straight to the database.
-//   - A counter in slots ([Counters.Resize]) has one exact value. A take finds the stock of all slots.
+//   - A counter in slots ([Counters.Resize]) has one exact value, at any moment of a change of their number too. A take finds
+//     the stock of all slots.
 //   - An amount that the counter could not hold is refused by a condition, so that the caller's transaction stays usable.
 //   - [Counters.AddMany] changes counters in the order of their keys, all or none.
 //
@@ -27,6 +28,12 @@
 // repeated by itself, and may be by the caller. The reply to a shared commit is looked up by a marker in the same
 // transaction; if the database cannot be asked, each call in it gets an UnknownError. A call whose context ends while a
 // batch has taken it gets one too: the batch goes on.
+//
+// Constraints and triggers of a table of yours see the changes of a shared commit as one: what the value would have been in
+// between is not written. A change that they refuse is made again without the others, so that it spoils none of them.
+//
+// A column that cannot count, a key column that is not unique, and a Max that the column does not hold are errors of
+// [Counters.Check], which finds a read-only database and a missing table too.
 //
 // A row stays locked until its transaction ends. In a transaction of yours, change counters last, and several of them by
 // [Counters.AddManyTx]; transactions that change the same counters in different orders deadlock, and [tx.DB.Do] runs the
@@ -52,7 +59,8 @@
 // # Settings
 //
 // See [Options]. A counter that one process changes often needs none: 32 callers share one commit. Where many processes, or
-// long transactions, change one counter, give it slots: 16 are a good start.
+// long transactions, change one counter, give it slots: 16 are a good start. Call [Counters.Close] before the pool is closed,
+// since batches go on without their callers.
 //
 // # When not to use it
 //

@@ -103,11 +103,20 @@ func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }
 type ArgumentError struct {
 	refusal
 	Name, Reason string
+	// Err is the error of the database, where that is how it was found out: on PostgreSQL the transaction is over then.
+	Err error
 }
 
 func (e *ArgumentError) Error() string {
-	return fmt.Sprintf("%v: the %s %s", ErrInvalid, e.Name, e.Reason)
+	text := fmt.Sprintf("%v: the %s %s", ErrInvalid, e.Name, e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
 }
+
+// Unwrap returns Err.
+func (e *ArgumentError) Unwrap() error { return e.Err }
 
 // Is matches ErrInvalid.
 func (e *ArgumentError) Is(target error) bool { return target == ErrInvalid }

@@ -11,11 +11,37 @@ import (
 
 // lanes let concurrent calls for one counter share commits: what comes while one is under way goes into the next.
 type lanes struct {
-	mu     sync.Mutex // guards the fields below, and the lanes
-	byKey  map[string]*lane
-	left   map[string]string // markers of lanes that have ended, for the next of their counter
-	closed bool
-	idle   chan struct{} // closed when the last lane ends after Close
+	mu      sync.Mutex // guards the fields below, and the lanes
+	byKey   map[string]*lane
+	left    map[string]string // markers of lanes that have ended, for the next of their counter
+	running int               // lanes, and calls outside of one
+	closed  bool
+	idle    chan struct{} // closed when nothing runs any more after Close
+}
+
+// enter lets a call begin, unless the counters are closed. Each is followed by leave.
+func (l *lanes) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.running++
+	return true
+}
+
+func (l *lanes) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end()
+}
+
+// end is leave for who has the lock.
+func (l *lanes) end() {
+	l.running--
+	if l.closed && l.running == 0 {
+		close(l.idle)
+	}
 }
 
 // maxLeft bounds the markers that are remembered. What is not remembered stays in the table until it expires.
@@ -40,14 +66,17 @@ type item struct {
 // share makes a change, with others if it is not alone.
 func (c *Counters[T]) share(ctx context.Context, ch change) (Result, error) {
 	l := &c.lanes
+	if c.o.MaxBatch == 1 {
+		if !l.enter() {
+			return Result{}, ErrClosed
+		}
+		defer l.leave()
+		return c.alone(ctx, ch)
+	}
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
 		return Result{}, ErrClosed
-	}
-	if c.o.MaxBatch == 1 {
-		l.mu.Unlock()
-		return c.alone(ctx, ch)
 	}
 	if busy, ok := l.byKey[ch.key]; ok {
 		it := &item{change: ch, ctx: ctx, done: make(chan struct{})}
@@ -61,6 +90,7 @@ func (c *Counters[T]) share(ctx context.Context, ch change) (Result, error) {
 	mine := &lane{marker: l.left[ch.key]}
 	delete(l.left, ch.key)
 	l.byKey[ch.key] = mine
+	l.running++
 	l.mu.Unlock()
 	defer func() {
 		if l.more(ch.key, mine) {
@@ -110,17 +140,15 @@ func (l *lanes) more(key string, in *lane) bool {
 		}
 		l.left[key] = in.marker
 	}
-	if l.closed && len(l.byKey) == 0 {
-		close(l.idle)
-	}
+	l.end()
 	return false
 }
 
-// take takes the next batch out of a lane. The sum of its amounts fits whatever their order.
-func (l *lanes) take(in *lane, most int) []*item {
+// take takes the next batch out of a lane. Whatever the value is, its amounts fit in one order if their sum does: they are
+// no more than room, which is the largest value, in all.
+func (l *lanes) take(in *lane, most int, room int64) []*item {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var room int64 = 1 << 62
 	n := 0
 	for n < min(len(in.queue), most) {
 		size := max(in.queue[n].delta, negative(in.queue[n].delta))
@@ -139,14 +167,21 @@ func (l *lanes) take(in *lane, most int) []*item {
 	return batch
 }
 
-// drive commits batches until nobody waits in the lane.
+// drive commits batches until nobody waits in the lane. A driver that ends its goroutine ends no lane.
 func (c *Counters[T]) drive(key string, in *lane) {
+	ended := false
+	defer func() {
+		if !ended {
+			go c.drive(key, in)
+		}
+	}()
 	for {
-		if batch := c.lanes.take(in, c.o.MaxBatch); len(batch) > 0 {
+		if batch := c.lanes.take(in, c.o.MaxBatch, c.place.largest); len(batch) > 0 {
 			c.commitSafely(key, in, batch)
 			c.lanes.gather(in, len(batch))
 		}
 		if !c.lanes.more(key, in) {
+			ended = true
 			return
 		}
 	}
@@ -167,28 +202,31 @@ func (l *lanes) gather(in *lane, answered int) {
 	}
 }
 
-// commitSafely answers all calls of a batch, also when the driver panics: that is not on a goroutine of any of them.
+// commitSafely answers all calls of a batch, also when the driver panics or ends the goroutine, which is that of none of them.
 func (c *Counters[T]) commitSafely(key string, in *lane, batch []*item) {
+	returned := false
 	defer func() {
-		failed := recover()
+		failed := recover() // nil if the goroutine ends
 		for _, it := range batch {
-			if failed != nil {
-				it.res, it.err = Result{}, &UnknownError{Err: fmt.Errorf("panic: %v", failed)}
+			if !returned {
+				it.res, it.err = Result{}, &UnknownError{Err: fmt.Errorf("the driver panicked: %v", failed)}
 			}
 			close(it.done)
 		}
 	}()
 	c.commit(key, in, batch)
+	returned = true
 }
 
-// Close refuses new calls with [ErrClosed] and waits, as long as ctx allows, for those that share a commit. The database
-// stays open; calls in transactions of the caller's go on. It returns the cause of the end of ctx.
+// Close refuses new calls that change counters with [ErrClosed] and waits, as long as ctx allows, for those under way. The
+// database stays open; calls in transactions of the caller's go on, and so do Get and Sweep. It returns the cause of the end
+// of ctx.
 func (c *Counters[T]) Close(ctx context.Context) error {
 	l := &c.lanes
 	l.mu.Lock()
 	if !l.closed {
 		l.closed, l.idle = true, make(chan struct{})
-		if len(l.byKey) == 0 {
+		if l.running == 0 {
 			close(l.idle)
 		}
 	}

@@ -29,12 +29,16 @@ func (c *Counters[T]) AddMany(ctx context.Context, changes []Change, options ...
 	if t, ok := c.db.Current(ctx); ok {
 		return c.addMany(ctx, t, list)
 	}
+	if !c.lanes.enter() {
+		return ErrClosed
+	}
+	defer c.lanes.leave()
 	run := func(ctx context.Context) error {
 		return c.db.Do(ctx, func(ctx context.Context, t T) error { return c.applyMany(ctx, c.db.Tx(t), list) })
 	}
 	lost := run(ctx)
 	if lost == nil || holdfast.OutcomeOf(lost) == holdfast.NotApplied {
-		return lost
+		return c.explain(lost, keysOf(list)...)
 	}
 	if !list[0].once {
 		return unknown(lost)
@@ -80,7 +84,16 @@ func (c *Counters[T]) many(changes []Change, options []Option) ([]change, error)
 }
 
 func (c *Counters[T]) addMany(ctx context.Context, t T, list []change) error {
-	return c.db.Nested(ctx, t, func(ctx context.Context, t T) error { return c.applyMany(ctx, c.db.Tx(t), list) })
+	err := c.db.Nested(ctx, t, func(ctx context.Context, t T) error { return c.applyMany(ctx, c.db.Tx(t), list) })
+	return c.explain(err, keysOf(list)...)
+}
+
+func keysOf(list []change) []string {
+	keys := make([]string, len(list))
+	for i, ch := range list {
+		keys[i] = ch.key
+	}
+	return keys
 }
 
 // applyMany sends plain additions in one round trip, and sees to those that this did not do one by one.

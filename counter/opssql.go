@@ -15,8 +15,6 @@ type opsSQL struct {
 	sweep string
 }
 
-const nowSQLite = `cast((julianday('now') - 2440587.5) * 86400000 as integer)`
-
 const (
 	markPostgres = `with fresh as (
 	insert into {ops} (scope, name, op, delta, expires_at)
@@ -27,7 +25,7 @@ const (
 select op from fresh`
 
 	markSQLite = `insert into {ops} (scope, name, op, delta, expires_at)
-select $1, $2, json_extract(value, '$.op'), json_extract(value, '$.delta'), ` + nowSQLite + ` + $3 / 1000 from json_each($4) where true
+select $1, $2, json_extract(value, '$.op'), json_extract(value, '$.delta'), {now} + $3 / 1000 from json_each($4) where true
 on conflict do nothing returning op`
 
 	knownSQL = `select delta from {ops} where scope = $1 and name = $2 and op = $3`
@@ -37,12 +35,12 @@ on conflict do nothing returning op`
 	select ctid from {ops} where expires_at <= clock_timestamp() order by expires_at limit $1::bigint for update skip locked))`
 
 	sweepSQLite = `delete from {ops} where (scope, name, op) in (
-	select scope, name, op from {ops} where expires_at <= ` + nowSQLite + ` order by expires_at limit $1)`
+	select scope, name, op from {ops} where expires_at <= {now} order by expires_at limit $1)`
 )
 
 func newOpsSQL(d *tx.Dialect, schema, table string) opsSQL {
 	quoted := d.Table(schema, table)
-	in := func(sql string) string { return strings.ReplaceAll(sql, "{ops}", quoted) }
+	in := strings.NewReplacer("{ops}", quoted, "{now}", d.Now).Replace
 	s := opsSQL{table: quoted, mark: in(markPostgres), known: in(knownSQL), drop: in(dropSQL), sweep: in(sweepPostgres)}
 	if d == tx.SQLite {
 		s.mark, s.sweep = in(markSQLite), in(sweepSQLite)

@@ -11,6 +11,7 @@ import (
 // A place is where counters are: the table of ours, or a column of the caller's.
 type place struct {
 	scope string // names it in the table of operations
+	key   string // the column, quoted, of the caller's table
 	own   bool
 
 	first  string // adds to slot 0, and makes the counter; ours alone
@@ -75,7 +76,7 @@ const fits = `case when {d} >= 0 then {value} <= {max} - {d} else {value} >= -{m
 func ownPlace(d *tx.Dialect, schema, table, ops string) place {
 	in := filler(d, d.Table(schema, table), map[string]string{
 		"{ops}": ops, "{n}": "n", "{value}": "c.n", "{key}": "c.name", "{slots}": "c.slots", "{slot}": "c.slot",
-		"{max}":     "9223372036854775807",
+		"{max}":     "9223372036854775807 / c.slots", // so that their sum fits too
 		"{row 1 4}": "c.name = $1 and c.slot = $4", "{row 7 7}": "c.name = $2::text and c.slot = $7",
 		"{row 1 2}": "c.name = $1 and c.slot = 0", "{row 1 3}": "c.name = $1 and c.slot = $3",
 	})
@@ -95,7 +96,7 @@ func columnPlace(d *tx.Dialect, c Column, ops string) place {
 		"{row 1 2}": "c." + key + " = $1", "{row 1 3}": "c." + key + " = $1",
 	})
 	return place{
-		scope:  d.Table(c.Schema, c.Table) + "." + n,
+		scope: d.Table(c.Schema, c.Table) + "." + n, key: d.Table(c.Schema, c.Table) + "." + key,
 		change: in(returning(changeSQL)), once: in(oncePostgres), read: in(readSQL), lock: in(lockSQL), write: in(writeSQL),
 		largest: c.Max,
 	}

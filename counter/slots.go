@@ -99,13 +99,18 @@ func total(key string, all []slot) (int64, error) {
 	return sum, nil
 }
 
-// write spreads a change that the total allows over slots: what is taken comes from one after the other.
+// write spreads a change that the total allows over slots: it goes into one, or comes out of it, after the other.
 func (c *Counters[T]) write(ctx context.Context, conn tx.Tx, key string, all []slot, delta int64) error {
+	slots, sum := int64(len(all)), delta
 	var stmts []*tx.Stmt
 	for i, s := range all {
+		sum += s.n
 		part := delta
-		if delta < 0 && len(all) > 1 {
+		switch {
+		case slots > 1 && delta < 0:
 			part = max(delta, -s.n)
+		case slots > 1:
+			part = min(delta, max(0, math.MaxInt64/slots-s.n))
 		}
 		if part == 0 && i > 0 {
 			continue
@@ -116,16 +121,28 @@ func (c *Counters[T]) write(ctx context.Context, conn tx.Tx, key string, all []s
 		}
 		stmts = append(stmts, &tx.Stmt{SQL: c.place.write, Args: args})
 		if delta -= part; delta == 0 {
-			break
+			return conn.Batch(ctx, stmts...)
 		}
 	}
-	return conn.Batch(ctx, stmts...)
+	return conn.Batch(ctx, c.spread(key, sum, slots)...) // it is all but full
+}
+
+// spread sets the slots of a counter to equal parts of a sum.
+func (c *Counters[T]) spread(key string, sum, slots int64) (stmts []*tx.Stmt) {
+	for i := range slots {
+		part := sum / slots
+		if i < sum%slots {
+			part++
+		}
+		stmts = append(stmts, &tx.Stmt{SQL: c.place.put, Args: []any{key, i, slots, part}})
+	}
+	return stmts
 }
 
 // Get returns the value of a counter, over all its slots, as of one moment. A counter of ours that nobody has added to is 0.
 //
-// It returns [*NotFoundError], [*OverflowError] if the slots together exceed what an int64 holds, [*ArgumentError], and the
-// errors of the database.
+// It returns [*NotFoundError], [*OverflowError] if slots that were written by other means exceed an int64, [*ArgumentError],
+// and the errors of the database.
 func (c *Counters[T]) Get(ctx context.Context, key string) (int64, error) {
 	if t, ok := c.db.Current(ctx); ok {
 		return c.get(ctx, c.db.Tx(t), key)
@@ -148,7 +165,7 @@ func (c *Counters[T]) get(ctx context.Context, conn tx.Conn, key string) (int64,
 	var rows int64
 	var text string
 	if err := conn.QueryRow(ctx, c.place.read, key).Scan(&rows, &text); err != nil {
-		return 0, c.failed(err)
+		return 0, c.explain(&tx.AbortError{Err: err, Class: c.db.Classify(err), Attempts: 1}, key)
 	}
 	if rows == 0 && !c.place.own {
 		return 0, &NotFoundError{Key: key}
@@ -169,7 +186,7 @@ const maxSlots = 1024
 //
 // A counter in slots does not go below 0: each slot alone could not know. A counter that is below cannot be put into slots.
 //
-// It returns [*InsufficientError], [*ArgumentError], and the errors of [tx.DB.Do].
+// It returns [*InsufficientError], [*ArgumentError], [ErrClosed], and the errors of [tx.DB.Do].
 func (c *Counters[T]) Resize(ctx context.Context, key string, slots int) error {
 	if c.err != nil {
 		return c.err
@@ -183,6 +200,10 @@ func (c *Counters[T]) Resize(ctx context.Context, key string, slots int) error {
 	case slots < 1 || slots > maxSlots || slots&(slots-1) != 0:
 		return &ArgumentError{Name: "number of slots", Reason: fmt.Sprintf("is %d: give a power of two from 1 to %d", slots, maxSlots)}
 	}
+	if !c.lanes.enter() {
+		return ErrClosed
+	}
+	defer c.lanes.leave()
 	err := c.db.Do(ctx, func(ctx context.Context, t T) error { return c.resize(ctx, c.db.Tx(t), key, int64(slots)) })
 	if err == nil {
 		c.moved(key, 0, int64(slots))
@@ -204,12 +225,5 @@ func (c *Counters[T]) resize(ctx context.Context, conn tx.Tx, key string, slots 
 		return &InsufficientError{Key: key, Have: sum}
 	}
 	stmts := []*tx.Stmt{{SQL: c.place.shrink, Args: []any{key, slots}}}
-	for i := range slots {
-		part := sum / slots
-		if i < sum%slots {
-			part++
-		}
-		stmts = append(stmts, &tx.Stmt{SQL: c.place.put, Args: []any{key, i, slots, part}})
-	}
-	return conn.Batch(ctx, stmts...)
+	return conn.Batch(ctx, append(stmts, c.spread(key, sum, slots)...)...)
 }

@@ -6,13 +6,15 @@ import (
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tx"
 )
 
 // sweepBatch is how many rows one statement of a sweep removes, so that none takes long or holds many locks.
 const sweepBatch = 1000
 
 // Sweep forgets the operations that have expired, in batches that are each committed at once, until none is left or ctx ends.
-// It returns how many they were. Sweepers of several processes do not wait for each other.
+// It returns how many they were. Sweepers of several processes do not wait for each other. An error is that of the last
+// batch; those before it are removed.
 func (c *Counters[T]) Sweep(ctx context.Context) (total int64, err error) {
 	if c.err != nil {
 		return 0, c.err
@@ -21,6 +23,9 @@ func (c *Counters[T]) Sweep(ctx context.Context) (total int64, err error) {
 	for n := int64(sweepBatch); n >= sweepBatch && err == nil; {
 		n, err = c.db.Conn().Exec(ctx, c.ops.sweep, sweepBatch)
 		total += n
+	}
+	if class := c.db.Classify(err); err != nil && class != tx.Lost && class != tx.Permanent {
+		err = &tx.AbortError{Err: err, Class: class, Attempts: 1}
 	}
 	if total > 0 || err != nil {
 		holdfast.Observe(ctx, c.o.Observer, holdfast.Event{

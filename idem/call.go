@@ -17,6 +17,13 @@ type entry struct {
 	stored []byte
 }
 
+// Values of a call's lock.
+const (
+	lockTaken = 0
+	lockHeld  = 1 // it is ours, or there is none
+	lockLeft  = 2 // not asked for, since there was an answer
+)
+
 // row is what a lookup finds.
 type row struct {
 	entry
@@ -41,6 +48,7 @@ const (
 	claimed  verdict = iota // the key is ours: do the work
 	answered                // it is done: answer with what is stored
 	busy                    // somebody else is at it
+	stale                   // an answer was there, and was gone a moment later: claim again
 	refused                 // the key may not be used: see the error
 )
 
@@ -51,41 +59,16 @@ type call struct {
 	nonce   int64
 	attempt int
 	started time.Time
-	locked  bool   // nobody else works on the key
-	late    bool   // nobody did when the claim ran
-	table   int64  // the identity of the table that the claim looked into
-	current bool   // each statement sees what was committed before it: READ COMMITTED
-	settled bool   // the statements of the claim were those that the isolation level needs
-	missed  bool   // the answer of an execution could not be stored
-	work    func() // tells the other calls of the key in this process that the closure is about to run
+	lock    int      // whether somebody else works on the key
+	late    bool     // nobody did when the claim ran
+	table   int64    // the identity of the table that the claim looked into
+	current bool     // each statement sees what was committed before it: READ COMMITTED
+	settled bool     // the statements of the claim were those that the isolation level needs
+	missed  *row     // what an attempt saw whose answer came too late: another execution had stored one
+	store   *tx.Stmt // what stores the answer
+	work    func()   // tells the other calls of the key in this process that the closure is about to run
 	row     row
 	asked   asked // when the row was last asked for
-}
-
-type runningKey struct{}
-
-// running are the keys whose closures are on the stack. An advisory lock does not keep its own holder out.
-type running struct {
-	keys   any // the *Keys
-	digest digest
-	outer  *running
-}
-
-// enter returns a context for the closure of c.
-func (k *Keys[T]) enter(ctx context.Context, c *call) context.Context {
-	outer, _ := ctx.Value(runningKey{}).(*running)
-	return context.WithValue(ctx, runningKey{}, &running{keys: k, digest: c.digest, outer: outer})
-}
-
-// within reports whether ctx is that of a closure of the same key.
-func (k *Keys[T]) within(ctx context.Context, c *call) bool {
-	r, _ := ctx.Value(runningKey{}).(*running)
-	for ; r != nil; r = r.outer {
-		if r.keys == any(k) && r.digest == c.digest {
-			return true
-		}
-	}
-	return false
 }
 
 func newCall(key Key) *call {
@@ -101,11 +84,12 @@ func newCall(key Key) *call {
 // transaction of ours. On PostgreSQL the isolation level decides which are needed, and only the server knows it: k guesses
 // what it has found before, and insist makes good a wrong guess.
 func (k *Keys[T]) claim(c *call) []*tx.Stmt {
-	c.locked, c.late, c.current, c.row, c.asked = k.sql.lock == "", false, false, row{}, k.cache.ask()
+	c.lock, c.late, c.current, c.row, c.asked, c.store = lockTaken, false, false, row{}, k.cache.ask(), nil
 	c.settled = k.sql.lock == "" || k.snapshots.Load()
 	lookup := &tx.Stmt{SQL: k.sql.lookup, Args: []any{c.digest[:]}, Dest: c.row.dest()}
 	fp, ttl := c.key.Fingerprint.bytes(), k.o.TTL.Microseconds()
 	if k.sql.lock == "" {
+		c.lock = lockHeld
 		insert := &tx.Stmt{SQL: k.sql.claim, Args: []any{c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}}
 		return []*tx.Stmt{insert, lookup}
 	}
@@ -115,7 +99,7 @@ func (k *Keys[T]) claim(c *call) []*tx.Stmt {
 		lookup.Dest = append([]any{&c.late}, lookup.Dest...)
 		lookup.Args = []any{number, c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}
 	}
-	lock := &tx.Stmt{SQL: k.sql.lock, Args: []any{number, c.digest[:]}, Dest: []any{&c.locked, &c.table, &c.current}}
+	lock := &tx.Stmt{SQL: k.sql.lock, Args: []any{number, c.digest[:]}, Dest: []any{&c.lock, &c.table, &c.current}}
 	return []*tx.Stmt{lock, lookup}
 }
 
@@ -132,13 +116,13 @@ func (k *Keys[T]) insist(ctx context.Context, t tx.Tx, c *call) error {
 func (k *Keys[T]) judge(c *call) (verdict, error) {
 	own := c.row.state == stateRunning && c.row.nonce == c.nonce
 	switch {
-	case c.row.state == 0 && !c.locked && !c.late:
-		return busy, nil
+	case c.row.state == 0 && !c.free():
+		return c.taken(), nil
 	case c.row.state == 0 || own:
 		return claimed, nil
 	case k.o.AllowReuse && c.row.over():
-		if !c.locked && !c.late {
-			return busy, nil
+		if !c.free() {
+			return c.taken(), nil
 		}
 		return claimed, nil
 	case !c.key.Fingerprint.matches(c.row.fp):
@@ -151,6 +135,18 @@ func (k *Keys[T]) judge(c *call) (verdict, error) {
 	return answered, nil
 }
 
+// free reports whether nobody else works on the key.
+func (c *call) free() bool { return c.lock == lockHeld || c.late }
+
+// taken tells a key that somebody works on from one whose answer went between the two statements of the claim, so that
+// none of them asked for the lock.
+func (c *call) taken() verdict {
+	if c.lock == lockLeft && c.current {
+		return stale
+	}
+	return busy
+}
+
 // complete returns the statement that stores the answer.
 func (k *Keys[T]) complete(c *call, e entry) *tx.Stmt {
 	args := []any{
@@ -160,18 +156,21 @@ func (k *Keys[T]) complete(c *call, e entry) *tx.Stmt {
 	if k.sql.lock != "" {
 		args = append(args, c.table)
 	}
-	if c.current && c.row.state == 0 {
-		return &tx.Stmt{SQL: k.sql.insert, Args: args, MustAffect: errOvertaken}
+	c.store = &tx.Stmt{SQL: k.sql.insert, MustAffect: errOvertaken}
+	if !c.current || c.row.state != 0 {
+		c.store.SQL = k.sql.complete
+		var expired any
+		if c.row.over() {
+			expired = c.row.nonce
+		}
+		args = append(args, expired)
 	}
-	var expired any
-	if c.row.over() {
-		expired = c.row.nonce
-	}
-	return &tx.Stmt{SQL: k.sql.complete, Args: append(args, expired), MustAffect: errOvertaken}
+	c.store.Args = args
+	return c.store
 }
 
 // lookup reads the row of c outside a transaction.
 func (k *Keys[T]) lookup(ctx context.Context, c *call) error {
-	c.locked, c.row, c.asked = false, row{}, k.cache.ask()
+	c.lock, c.row, c.asked = lockTaken, row{}, k.cache.ask()
 	return k.db.Conn().QueryRow(ctx, k.sql.lookup, c.digest[:]).Scan(c.row.dest()...)
 }

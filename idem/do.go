@@ -63,10 +63,10 @@ func result[T, R any](keys *Keys[T], e entry, value R, replayed bool, err error)
 	if e.state == stateFailed {
 		failure, err := decodeFailure(e.status, e.body)
 		if err != nil {
-			return Result[R]{}, err
+			return Result[R]{}, keys.unread(e.state, err)
 		}
 		return Result[R]{Replayed: true}, keys.kept(e, failure)
 	}
 	r.Value, err = decode[R](e.codec, e.body)
-	return r, err
+	return r, keys.unread(e.state, err)
 }

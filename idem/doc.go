@@ -42,6 +42,8 @@
 //     it returns [ErrOutcomeUnknown], after which a retry with the same key is safe.
 //   - Two executions in spite of the lock, say of versions that hash differently: the second to commit is rolled back by
 //     the primary key, and replays the first.
+//   - The same, and the answer of the other has gone by then: [ErrKeyExpired]. Nothing is done a second time.
+//   - A key that is called in its own closure, through whatever Keys of the table: an [InFlightError] that is Nested.
 //   - The clock of the application does not matter: expiry is decided by the server's.
 //   - A key that is reused after its TTL is refused with [ErrKeyExpired] as long as its tombstone stands, and is a new
 //     operation once [Keys.Sweep] has removed that, or at once with [Options].AllowReuse.

@@ -38,32 +38,34 @@ func (k *Keys[T]) doTx(ctx context.Context, t T, key Key, fn work[T]) (e entry, 
 	c := newCall(key)
 	c.attempt = tx.Attempt(ctx)
 	if k.within(ctx, c) {
-		return entry{}, false, k.refuse(ctx, c, &InFlightError{RetryAfter: retryAfter})
+		return entry{}, false, k.nested(ctx, c)
 	}
 	conn := k.db.Tx(t)
 	for try := 1; ; try++ {
-		if err := conn.Batch(ctx, append(k.claim(c), &tx.Stmt{SQL: tx.SetSavepoint})...); err != nil {
+		v, refusal, err := k.claimTx(ctx, conn, c)
+		if err != nil {
 			return entry{}, false, err
 		}
-		if err := k.insist(ctx, conn, c); err != nil {
-			return entry{}, false, err
-		}
-		v, refusal := k.judge(c)
 		if v == claimed {
 			break
 		}
 		if _, err := conn.Exec(ctx, tx.ReleaseSavepoint); err != nil {
 			return entry{}, false, err
 		}
-		if v != busy {
+		switch v {
+		case stale:
+			continue
+		case busy:
+			err = k.pause(ctx, c, try)
+		default:
 			return k.answer(ctx, c, v, refusal)
 		}
-		if err := k.pause(ctx, c, try); err != nil {
+		if err != nil {
 			return entry{}, false, err
 		}
 	}
 	k.observe(ctx, EventClaimed, c, nil)
-	e, failure, err := k.inside(ctx, c, t, fn)
+	e, failure, err := k.performTx(ctx, c, t, fn)
 	if err != nil {
 		k.observe(ctx, EventReleased, c, err)
 		return entry{}, false, err
@@ -76,9 +78,24 @@ func (k *Keys[T]) doTx(ctx context.Context, t T, key Key, fn work[T]) (e entry, 
 	return e, false, nil
 }
 
-// inside does the work in the savepoint that the claim has set, and leaves it in every case: with the answer, or with the
+// claimTx claims the key of c in a transaction of the caller's, and judges.
+func (k *Keys[T]) claimTx(ctx context.Context, conn tx.Tx, c *call) (v verdict, refusal, err error) {
+	if err := conn.Batch(ctx, append(k.claim(c), &tx.Stmt{SQL: tx.SetSavepoint})...); err != nil {
+		return busy, nil, err
+	}
+	if err := k.insist(ctx, conn, c); err != nil {
+		return busy, nil, err
+	}
+	v, refusal = k.judge(c)
+	if inside, err := c.inside(ctx, conn, v); inside || err != nil {
+		return refused, k.nested(ctx, c), err
+	}
+	return v, refusal, nil
+}
+
+// performTx does the work in the savepoint that the claim has set, and leaves it in every case: with the answer, or with the
 // key free again.
-func (k *Keys[T]) inside(ctx context.Context, c *call, t T, fn work[T]) (e entry, failure, err error) {
+func (k *Keys[T]) performTx(ctx context.Context, c *call, t T, fn work[T]) (e entry, failure, err error) {
 	conn, drop := k.db.Tx(t), k.db.Mark(ctx, t)
 	returned := false
 	defer func() {
@@ -95,7 +112,7 @@ func (k *Keys[T]) inside(ctx context.Context, c *call, t T, fn work[T]) (e entry
 			k.db.Spoil(ctx, t, undo)
 		}
 	}()
-	e, failure, err = k.perform(k.enter(k.db.Within(ctx, t), c), c, t, fn)
+	e, failure, err = k.perform(k.enter(k.db.Within(ctx, t), c, t), c, t, fn)
 	returned = true
 	if err != nil {
 		return entry{}, nil, err
@@ -108,6 +125,9 @@ func (k *Keys[T]) inside(ctx context.Context, c *call, t T, fn work[T]) (e entry
 		stmts = append([]*tx.Stmt{{SQL: tx.BackToSavepoint}}, stmts...)
 	}
 	if err := conn.Batch(ctx, stmts...); err != nil {
+		if c.moved(err) {
+			err = errMoved
+		}
 		return entry{}, nil, err
 	}
 	return e, failure, nil

@@ -26,7 +26,8 @@ var (
 	ErrOutcomeUnknown = errors.New("idem: nobody knows whether the operation was done: retry with the same key")
 	// ErrStoreUnavailable: the database could not be reached, and the closure did not run.
 	ErrStoreUnavailable = errors.New("idem: the database is unavailable")
-	// ErrResult: the result cannot be encoded or sealed, or the stored one does not open or decode into the type asked for.
+	// ErrResult: the result cannot be encoded or sealed, and nothing was done; or the stored one does not open or decode into
+	// the type asked for, and the outcome that the error states is that of the operation.
 	ErrResult = errors.New("idem: the result cannot be stored or read")
 	// ErrCompleted: a key whose operation completed is not released. [Keys.Delete] forgets it, and it is done again.
 	ErrCompleted = errors.New("idem: the operation completed: a key is released only if it failed")
@@ -37,11 +38,16 @@ var (
 // An InFlightError is the refusal of a duplicate while the first is running. Nothing is known about the outcome of that
 // one. It matches [ErrInFlight].
 type InFlightError struct {
-	// RetryAfter is a hint of when to ask again.
+	// RetryAfter is a hint of when to ask again. It is 0 where that is of no use.
 	RetryAfter time.Duration
+	// Nested tells that the call was made inside the closure of the operation that is running: it would wait for itself.
+	Nested bool
 }
 
 func (e *InFlightError) Error() string {
+	if e.Nested {
+		return fmt.Sprintf("%v: this call is inside it, and would wait for itself: give it a key of its own, such as another Name", ErrInFlight)
+	}
 	return fmt.Sprintf("%v: retry with the same key in %v", ErrInFlight, e.RetryAfter)
 }
 

@@ -111,17 +111,31 @@ func decodeFailure(status int, text []byte) (*Failure, error) {
 	return &Failure{Status: status, Message: string(s.Message), Body: s.Body}, nil
 }
 
-// A keptFailure is one whose writes were committed.
-type keptFailure struct{ error }
+// A toldError says what became of the operation, where err by itself says something else or nothing.
+type toldError struct {
+	error
+	outcome holdfast.Outcome
+}
 
-func (k keptFailure) Unwrap() error { return k.error }
+func (e toldError) Unwrap() error { return e.error }
 
-func (keptFailure) Outcome() holdfast.Outcome { return holdfast.Applied }
+func (e toldError) Outcome() holdfast.Outcome { return e.outcome }
 
 // kept returns err, marked if it is a failure that is stored beside its writes.
 func (k *Keys[T]) kept(e entry, err error) error {
 	if e.state == stateFailed && k.o.KeepFailedWrites {
-		return keptFailure{err}
+		return toldError{err, holdfast.Applied}
 	}
 	return err
+}
+
+// unread returns err, of an answer that is there and could not be read, marked with what it is the answer of.
+func (k *Keys[T]) unread(state int, err error) error {
+	if !errors.Is(err, ErrResult) {
+		return err
+	}
+	if state == stateFailed && !k.o.KeepFailedWrites {
+		return toldError{err, holdfast.NotApplied}
+	}
+	return toldError{err, holdfast.Applied}
 }

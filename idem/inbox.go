@@ -57,6 +57,9 @@ func NewInbox[T any](db *tx.DB[T], consumer string, o *InboxOptions) *Inbox[T] {
 	in.o.TTL = cmp.Or(in.o.TTL, 7*24*time.Hour)
 	in.table = tx.Table{Schema: in.o.Schema, Name: in.o.Table, Columns: inboxColumns}
 	in.err = cmp.Or(validatePart("consumer", consumer), checkOptions(db.Dialect(), in.o.Schema, in.o.Table, in.o.TTL, in.o.Wait))
+	if in.err != nil {
+		in.err = toldError{in.err, holdfast.NotApplied}
+	}
 	in.sql = newInboxSQL(db.Dialect(), in.o.Schema, in.o.Table)
 	return in
 }

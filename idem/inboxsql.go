@@ -30,11 +30,11 @@ const manyPostgres = `with mark as (
 )
 select coalesce(jsonb_agg(message_id), '[]')::text from mark`
 
-const markSQLite = `insert into {table} (consumer, message_id, expires_at) values ($1, $2, ` + nowSQLite + ` + $3 / 1000)
+const markSQLite = `insert into {table} (consumer, message_id, expires_at) values ($1, $2, {now} + $3 / 1000)
 on conflict do nothing`
 
 const manySQLite = `insert into {table} (consumer, message_id, expires_at)
-select $1, value, ` + nowSQLite + ` + $2 / 1000 from json_each($3) where true
+select $1, value, {now} + $2 / 1000 from json_each($3) where true
 on conflict do nothing returning message_id`
 
 const unmarkSQL = `delete from {table} where consumer = $1 and message_id = $2`
@@ -43,7 +43,7 @@ const sweepInboxPostgres = `delete from {table} where ctid = any(array(
 	select ctid from {table} where expires_at <= clock_timestamp() order by expires_at limit $1::bigint for update skip locked))`
 
 const sweepInboxSQLite = `delete from {table} where (consumer, message_id) in (
-	select consumer, message_id from {table} where expires_at <= ` + nowSQLite + ` order by expires_at limit $1)`
+	select consumer, message_id from {table} where expires_at <= {now} order by expires_at limit $1)`
 
 func newInboxSQL(d *tx.Dialect, schema, table string) inboxSQL {
 	in := inTable(d, schema, table)

@@ -94,6 +94,9 @@ func New[T any](db *tx.DB[T], o *Options) *Keys[T] {
 	if k.codecs, err = newCodecs(k.o.Codecs); k.err == nil {
 		k.err = cmp.Or(err, checkCache(k.o))
 	}
+	if k.err != nil {
+		k.err = toldError{k.err, holdfast.NotApplied}
+	}
 	return k
 }
 

@@ -11,10 +11,24 @@ import (
 
 // errOvertaken: the answer could not be stored although the claim was ours. The transaction was rolled back. The next claim
 // sees the answer of the other execution.
-var errOvertaken = errors.New("idem: another execution of the key was faster")
+var errOvertaken = errors.New("idem: another execution of the key was faster, and this one was undone: call again for its answer")
 
-// errMoved: the answer could not be stored, and there is no other, or no longer.
-var errMoved = errors.New("idem: the answer could not be stored beside the claim, and nothing was done: set Options.Schema if the closure changes search_path, otherwise another's answer was there and has gone, so call again")
+// errMoved: the table is no longer that of the claim.
+var errMoved = errors.New("idem: the closure changed search_path, so that the answer could not be stored beside the claim, and nothing was done: set Options.Schema")
+
+// overtaken reports whether err, of a transaction, is that the answer of c could not be stored, and not that of a call in
+// its closure.
+func (c *call) overtaken(err error) bool { return c.store != nil && errors.Is(err, errOvertaken) }
+
+// moved reports whether that is because the table is another one now. The primary key tells of another execution; a row of
+// its own no other can have changed. In the place of an expired answer it cannot be told: see once.
+func (c *call) moved(err error) bool {
+	if !c.overtaken(err) || c.store.Cause == nil {
+		return false
+	}
+	_, other := tx.UniqueViolation(c.store.Cause)
+	return !other && !c.row.over()
+}
 
 // do runs the operation, or finds the answer of another call.
 func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replayed bool, err error) {
@@ -26,7 +40,7 @@ func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replaye
 	}
 	c := newCall(key)
 	if k.within(ctx, c) {
-		return entry{}, false, k.refuse(ctx, c, &InFlightError{RetryAfter: retryAfter})
+		return entry{}, false, k.nested(ctx, c)
 	}
 	if k.recollect(c) {
 		return k.answer(ctx, c, answered, nil)
@@ -47,8 +61,11 @@ func (k *Keys[T]) alone(ctx context.Context, c *call, fn work[T]) (e entry, repl
 		v, e, err := k.once(ctx, c, fn)
 		k.seen.turn(v == answered)
 		switch {
-		case errors.Is(err, errOvertaken):
-			c.missed = true
+		case v == stale && err == nil:
+			continue
+		case c.overtaken(err):
+			was := c.row
+			c.missed = &was
 			continue
 		case v == claimed:
 			return e, false, err
@@ -61,6 +78,14 @@ func (k *Keys[T]) alone(ctx context.Context, c *call, fn work[T]) (e entry, repl
 			return entry{}, false, err
 		}
 	}
+}
+
+// gone is why there is no answer where another execution had stored one: it has expired, if it ever was there.
+func (c *call) gone() error {
+	if c.row.over() && c.row.nonce == c.missed.nonce {
+		return &tx.AbortError{Err: errMoved, Class: tx.Permanent, Attempts: c.attempt}
+	}
+	return ErrKeyExpired
 }
 
 // recall judges a repetition by a plain read. It is busy if only a claim can tell.
@@ -87,16 +112,16 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 			if v, refusal = k.judge(c); v != claimed {
 				return tx.ErrDiscard
 			}
-			if c.missed {
-				v = refused
-				return errMoved
+			if c.missed != nil {
+				v, refusal = refused, c.gone()
+				return tx.ErrDiscard
 			}
 			c.attempt = tx.Attempt(ctx)
 			c.work()
 			k.observe(ctx, EventClaimed, c, nil)
 			drop := k.db.Mark(ctx, t)
 			var err error
-			if e, failure, err = k.perform(k.enter(ctx, c), c, t, fn); err != nil {
+			if e, failure, err = k.perform(k.enter(ctx, c, t), c, t, fn); err != nil {
 				return err
 			}
 			complete := k.complete(c, e)
@@ -109,6 +134,8 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 		Resolve: func(ctx context.Context) (holdfast.Outcome, error) { return k.resolve(ctx, c) },
 	})
 	switch {
+	case c.moved(err):
+		return v, entry{}, k.failed(ctx, c, v, &tx.AbortError{Err: errMoved, Class: tx.Permanent, Attempts: c.attempt})
 	case err != nil:
 		return v, entry{}, k.failed(ctx, c, v, err)
 	case v == claimed:
@@ -182,7 +209,7 @@ func (k *Keys[T]) answer(ctx context.Context, c *call, v verdict, err error) (en
 		k.seen.add(c.digest)
 		e, err := k.open(ctx, c)
 		k.observe(ctx, EventReplayed, c, err)
-		return e, err == nil, err
+		return e, err == nil, k.unread(c.row.state, err)
 	case errors.Is(err, ErrMismatch):
 		k.observe(ctx, EventMismatch, c, err)
 	case errors.Is(err, ErrKeyExpired):

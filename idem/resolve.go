@@ -30,9 +30,9 @@ func (k *Keys[T]) resolve(ctx context.Context, lost *call) (holdfast.Outcome, er
 		switch row := look.row; {
 		case row.state > stateRunning && row.nonce == lost.nonce:
 			return holdfast.Applied, nil
-		case row.state > stateRunning && (look.locked || look.late || !row.over() || !k.o.AllowReuse):
+		case row.state > stateRunning && (look.free() || !row.over() || !k.o.AllowReuse):
 			return holdfast.NotApplied, nil // the key holds the answer of another execution
-		case row.state == 0 && (look.locked || look.late), row.nonce == look.nonce:
+		case row.state == 0 && look.free(), row.nonce == look.nonce:
 			return holdfast.NotApplied, nil
 		}
 		if err := sleep(ctx, jitter.Full(5*time.Millisecond, 100*time.Millisecond, try)); err != nil {

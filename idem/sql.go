@@ -36,8 +36,8 @@ type keySQL struct {
 	// insert stores the answer where there is no running row. It fails if another execution has stored one, by the primary
 	// key, and if the table is not that of the claim, since the closure changed the search path, by a division by zero.
 	insert string
-	// complete stores the answer in the running row, in the place of an expired one, or without either. Where insert fails
-	// it affects no row.
+	// complete stores the answer in the running row, in the place of an expired one, or without either. Where another execution
+	// has stored one it affects no row, and in another table it fails as insert does.
 	complete string
 	// release removes the running row of a claim whose work failed.
 	release string
@@ -48,8 +48,8 @@ type keySQL struct {
 
 // lockPostgres never waits and never fails, so it leaves a transaction of the caller's usable. Where the row is the answer it
 // takes no lock, so that none outlives a replay by the time of its rollback, and keeps out whoever comes after a deletion.
-const lockPostgres = `select case when not exists (select from {table} where k = $2::bytea{answer}) then pg_try_advisory_xact_lock({lock})
-	else false end, {oid}, current_setting('transaction_isolation') = 'read committed'`
+const lockPostgres = `select case when not exists (select from {table} where k = $2::bytea{answer}) then pg_try_advisory_xact_lock({lock})::int
+	else 2 end, {oid}, current_setting('transaction_isolation') = 'read committed'`
 
 // liveAnswer leaves out the rows that AllowReuse replaces.
 const liveAnswer = ` and (state = 1 or state in (2, 3) and expires_at > clock_timestamp())`
@@ -73,9 +73,8 @@ values ($1::bytea, $2::text, $3::text, $4::smallint / ({oid} = $11::bigint)::int
 	$8::integer, $9::bytea, clock_timestamp() + $10::bigint * interval '1 microsecond')`
 
 const completePostgres = `insert into {table} as t (k, scope, name, state, fp, nonce, codec, status, body, expires_at)
-select $1::bytea, $2::text, $3::text, $4::smallint, $5::bytea, $6::bigint, $7::smallint, $8::integer, $9::bytea,
-	clock_timestamp() + $10::bigint * interval '1 microsecond'
-where {oid} = $11::bigint
+values ($1::bytea, $2::text, $3::text, $4::smallint / ({oid} = $11::bigint)::int, $5::bytea, $6::bigint, $7::smallint,
+	$8::integer, $9::bytea, clock_timestamp() + $10::bigint * interval '1 microsecond')
 on conflict (k) do update set state = excluded.state, fp = excluded.fp, nonce = excluded.nonce, codec = excluded.codec,
 	status = excluded.status, body = excluded.body, created_at = excluded.created_at, expires_at = excluded.expires_at
 where t.state = 1 and t.nonce = excluded.nonce
@@ -97,31 +96,28 @@ const sweepPostgres = `with due as materialized (
 )
 select count(*), count(*) filter (where over) from due`
 
-// nowSQLite is the server's clock in milliseconds, as the migrations store times.
-const nowSQLite = `cast((julianday('now') - 2440587.5) * 86400000 as integer)`
-
 const claimSQLite = `insert into {table} (k, scope, name, state, fp, nonce, expires_at)
-values ($1, $2, $3, 1, $4, $5, ` + nowSQLite + ` + $6 / 1000)
+values ($1, $2, $3, 1, $4, $5, {now} + $6 / 1000)
 on conflict (k) do nothing`
 
-const lookupSQLite = `select state, fp, nonce, codec, status, body, expires_at <= ` + nowSQLite + ` from {table} where k = $1`
+const lookupSQLite = `select state, fp, nonce, codec, status, body, expires_at <= {now} from {table} where k = $1`
 
 const completeSQLite = `insert into {table} as t (k, scope, name, state, fp, nonce, codec, status, body, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, ` + nowSQLite + ` + $10 / 1000)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, {now} + $10 / 1000)
 on conflict (k) do update set state = excluded.state, fp = excluded.fp, nonce = excluded.nonce, codec = excluded.codec,
 	status = excluded.status, body = excluded.body, created_at = excluded.created_at, expires_at = excluded.expires_at
 where t.state = 1 and t.nonce = excluded.nonce
-	or t.nonce = $11 and (t.state = 4 or t.state in (2, 3) and t.expires_at <= ` + nowSQLite + `)
+	or t.nonce = $11 and (t.state = 4 or t.state in (2, 3) and t.expires_at <= {now})
 returning 1`
 
 const sweepSQLite = `delete from {table} where k in (
 	select k from (
 		select k, state, expires_at from {table}
-		where expires_at <= ` + nowSQLite + ` and (state <> 1 or lease_until is null) order by expires_at limit $1
-	) where state in (1, 4) or expires_at + $2 / 1000 <= ` + nowSQLite + `)`
+		where expires_at <= {now} and (state <> 1 or lease_until is null) order by expires_at limit $1
+	) where state in (1, 4) or expires_at + $2 / 1000 <= {now})`
 
 const burySQLite = `update {table} set state = 4, codec = 0, status = 0, body = null, expires_at = expires_at + $2 / 1000
-where k in (select k from {table} where expires_at <= ` + nowSQLite + ` and state in (2, 3) order by expires_at limit $1)`
+where k in (select k from {table} where expires_at <= {now} and state in (2, 3) order by expires_at limit $1)`
 
 func newKeySQL(d *tx.Dialect, schema, table string, reuse bool) keySQL {
 	in := inTable(d, schema, table)
@@ -149,6 +145,7 @@ func inTable(d *tx.Dialect, schema, table string) func(query string) string {
 	literal := "'" + strings.ReplaceAll(name, "'", "''") + "'"
 	return strings.NewReplacer(
 		"{table}", name,
+		"{now}", d.Now,
 		"{oid}", literal+"::regclass::oid::bigint",
 		"{lock}", "$1::bigint # ("+literal+"::regclass::oid::bigint * 2654435761)",
 	).Replace

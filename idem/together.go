@@ -22,7 +22,7 @@ type flights = flight.Group[digest, Fingerprint, shared]
 // the database one call, and its duplicates no connection: other keys go on as if there were none.
 func (k *Keys[T]) together(ctx context.Context, c *call, fn work[T]) (e entry, replayed bool, err error) {
 	for {
-		f, leads := k.flights.Join(c.digest, c.key.Fingerprint)
+		f, leads := k.flights.Join(c.digest, func() Fingerprint { return c.key.Fingerprint })
 		if leads {
 			return k.lead(ctx, c, f, fn)
 		}
@@ -85,7 +85,7 @@ func (k *Keys[T]) follow(ctx context.Context, c *call, f *flight.Flight[Fingerpr
 	if !ok || s.err != nil {
 		return busy, s.err
 	}
-	c.locked, c.late, c.row = false, false, s.row
+	c.lock, c.late, c.row = lockTaken, false, s.row
 	c.row.body = bytes.Clone(s.row.body)
 	v, err := k.judge(c)
 	if v == busy && k.patience(c) <= 0 {

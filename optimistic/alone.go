@@ -3,10 +3,14 @@ package optimistic
 import (
 	"context"
 	"errors"
+	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/tx"
 )
+
+// lookTimeout bounds the look for a token after a reply was lost.
+const lookTimeout = 5 * time.Second
 
 // alone runs a write that is an operation by itself. On PostgreSQL it takes no transaction but that of its one statement. On
 // SQLite it does: a commit that fails would be told by closing the rows, which database/sql makes easy to miss.

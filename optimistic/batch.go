@@ -96,7 +96,7 @@ func (r *Rows[T]) setMany(ctx context.Context, conn tx.Conn, items []Item) ([]Re
 	}
 	found := make([]found, len(items))
 	if err := run(ctx, conn, columns, items, sent, found); err != nil {
-		return nil, err
+		return nil, explain(err)
 	}
 	for _, i := range sent {
 		results[i] = r.result(ctx, items[i].Want, found[i])

@@ -95,5 +95,5 @@ func (r *Rows[T]) look(ctx context.Context, conn tx.Conn, key any) (current Vers
 	if errors.Is(err, tx.ErrNoRows) {
 		return Version{}, "", ErrNotFound
 	}
-	return At(n), token, err
+	return At(n), token, explain(err)
 }

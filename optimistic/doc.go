@@ -13,7 +13,8 @@
 //
 // SQL of the caller's own, written by hand or generated, stays as it is: it has the predicate, and [Rows.Affected] or
 // [Rows.Returned] make of its result what it means. [Rows.Set], [Rows.Insert], [Rows.Delete], [Rows.SetMany] and [Rows.Put] are for
-// simple tables. [Rows.Update] reads, decides and writes again when it lost a race.
+// simple tables. [Rows.Edit] and [Rows.Update] read, decide and write again when they lost a race; [Rows.SetAtCommit] leaves the last write
+// of a closure to its commit.
 //
 // # Guarantees
 //
@@ -24,7 +25,8 @@
 //   - A statement is not rewritten.
 //   - With a token, a retry whose first attempt was applied and whose reply was lost is a success, and applied once, as long as
 //     nobody else has written since. Without one, a lost reply is reported as unknown, and never as a conflict.
-//   - Update makes progress on a hot row: after a few losses it locks the row, where the database can.
+//   - What rides with COMMIT is guarded as what does not: the commit does not happen without it.
+//   - Update and Edit make progress on a hot row: after a few losses they lock the row, where the database can.
 //   - A batch locks its rows in the order of their keys, and tells for each what became of it.
 //
 // They hold at READ COMMITTED, REPEATABLE READ and SERIALIZABLE. At the latter two a race that is lost to a transaction at the same
@@ -39,7 +41,9 @@
 //   - A row that is deleted and made anew begins with the same versions again, so that a stale write can pass. Use
 //     [Options].SeedVersions, or keys that are not used again.
 //   - A timestamp is no version: two writes in one tick have the same.
-//   - The key of the table must be unique.
+//   - The key of the table must be one unique column. [Rows.Check] looks.
+//   - What rides with COMMIT waits for a row that somebody else has locked no longer than [tx.Options].CommitTimeout. After that the
+//     outcome is unknown: with a token the row tells, and a retry is safe.
 //
 // # Storage
 //
@@ -49,8 +53,9 @@
 // # Round trips
 //
 // On pgx, outside a transaction: [Rows.Set], Insert, Delete, SetMany and Put of one version take 1, and 2 when refused. In a
-// transaction they take 1 more than it, and 2 more when refused. A check of the caller's own statement takes none, and 1 when it
-// was refused.
+// transaction they take 1 more than it, and 2 more when refused; SetAtCommit takes none, and only the rollback when refused. A check
+// of the caller's own statement takes none, and 1 when it was refused. Edit takes 2, of a hot row too, and 2 more for each race that
+// it lost.
 //
 // # Settings
 //

@@ -21,6 +21,9 @@ var (
 	// ErrUnmatched: the row has the version asked for, and the statement did not match it all the same: it has conditions of
 	// its own, or the operation is the one that the row's token names.
 	ErrUnmatched error = &notApplied{"optimistic: the statement did not match the row although its version is right: look at its other conditions"}
+	// ErrApplied: the operation that the token names was applied before, together with the rest of its transaction, and this retry
+	// was rolled back. Its outcome is Applied. [tx.DB.Do] returns it after a [Rows.SetAtCommit]; Update makes nil of it.
+	ErrApplied error = applied{}
 	// ErrContended: [Rows.Update] gave up. See [ContendedError].
 	ErrContended = errors.New("optimistic: too many lost races")
 	// ErrAttempts: the closure was run as often as Options.Attempts allows.
@@ -39,6 +42,13 @@ type notApplied struct{ text string }
 func (e *notApplied) Error() string { return e.text }
 
 func (*notApplied) Outcome() holdfast.Outcome { return holdfast.NotApplied }
+
+type applied struct{}
+
+func (applied) Error() string { return "optimistic: the operation of this token was applied before" }
+
+// Outcome returns Applied.
+func (applied) Outcome() holdfast.Outcome { return holdfast.Applied }
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))

@@ -54,21 +54,38 @@ func ExampleRows_Set() {
 }
 
 // A decision that is made on what the row says is made again when somebody else was faster.
-func ExampleRows_Update() {
+func ExampleRows_Edit() {
 	var pool *pgxpool.Pool // open
 	docs := optimistic.New(pgxtx.New(pool), optimistic.Table{Name: "document"}, nil)
 
-	appendLine := func(ctx context.Context, id, line string) error {
-		return docs.Update(ctx, id, func(ctx context.Context, t pgx.Tx) error {
-			var body string
-			want := optimistic.Want{Key: id}
-			err := t.QueryRow(ctx, "select body, version from document where id = $1", id).Scan(&body, &want.Version)
-			if err != nil {
-				return err
-			}
-			_, err = docs.SetTx(ctx, t, want, map[string]any{"body": body + line + "\n"})
-			return err
+	appendLine := func(ctx context.Context, id, line string) (optimistic.Version, error) {
+		var body string
+		read := map[string]any{"body": &body}
+		return docs.Edit(ctx, optimistic.Want{Key: id}, read, func(context.Context, pgx.Tx) (map[string]any, error) {
+			return map[string]any{"body": body + line + "\n"}, nil
 		})
 	}
 	_ = appendLine
+}
+
+// What is read may come from anywhere in the database. The guarded write waits for the commit, which is refused if the document
+// was changed meanwhile, and then all of it is done again.
+func ExampleRows_SetAtCommit() {
+	var pool *pgxpool.Pool // open
+	docs := optimistic.New(pgxtx.New(pool), optimistic.Table{Name: "document"}, nil)
+
+	countWords := func(ctx context.Context, id string) error {
+		return docs.Update(ctx, id, func(ctx context.Context, t pgx.Tx) error {
+			var words int
+			want := optimistic.Want{Key: id}
+			err := t.QueryRow(ctx, "select d.version, (select sum(p.words) from page p where p.document = d.id) from document d where d.id = $1", id).
+				Scan(&want.Version, &words)
+			if err != nil {
+				return err
+			}
+			_, err = docs.SetAtCommit(ctx, t, want, map[string]any{"words": words})
+			return err
+		})
+	}
+	_ = countWords
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -89,8 +90,8 @@ func (t Table) check(d *tx.Dialect) error {
 	return nil
 }
 
-// Check reports, for the start of a service, whether the table is there with its columns and the database takes writes. See
-// [tx.CheckTables] for the errors.
+// Check reports, for the start of a service, whether the table is there with its columns, the version of an integer type and the
+// key unique, and the database takes writes. See [tx.CheckTables] for the errors.
 func (r *Rows[T]) Check(ctx context.Context) error {
 	if r.err != nil {
 		return r.err
@@ -99,7 +100,14 @@ func (r *Rows[T]) Check(ctx context.Context) error {
 	if r.table.Token != "" {
 		columns = append(columns, r.table.Token)
 	}
-	return tx.CheckTables(ctx, r.db, tx.Table{Schema: r.table.Schema, Name: r.table.Name, Columns: columns})
+	largest := int64(math.MaxInt16)
+	if r.o.SeedVersions {
+		largest = math.MaxInt64
+	}
+	return tx.CheckTables(ctx, r.db, tx.Table{
+		Schema: r.table.Schema, Name: r.table.Name, Columns: columns,
+		Integers: map[string]int64{r.table.Version: largest}, Key: r.table.Key,
+	})
 }
 
 // A Want is the row that a write is for, and the version that its decision was made on.

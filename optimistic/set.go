@@ -25,17 +25,22 @@ func (r *Rows[T]) SetTx(ctx context.Context, t T, w Want, set map[string]any) (V
 }
 
 func (r *Rows[T]) set(ctx context.Context, conn tx.Conn, w Want, set map[string]any) (Version, error) {
-	if err := r.ready(w); err != nil {
+	if err := r.writable(w, set); err != nil {
 		return Version{}, err
+	}
+	query, args := r.sql.update(w, set, r.sql.version)
+	return r.guarded(ctx, conn, w, query, args)
+}
+
+// writable returns what is wrong with a write of set, before anything is sent.
+func (r *Rows[T]) writable(w Want, set map[string]any) error {
+	if err := r.ready(w); err != nil {
+		return err
 	}
 	if !w.Version.IsSet() {
-		return Version{}, ErrNoVersion
+		return ErrNoVersion
 	}
-	if err := r.columns(set); err != nil {
-		return Version{}, err
-	}
-	query, args := r.sql.update(w, set)
-	return r.guarded(ctx, conn, w, query, args)
+	return r.columns(set)
 }
 
 // Delete deletes a row that has the version of w, and returns that version. See [Rows.Set] for the errors. What is gone
@@ -94,7 +99,8 @@ func (r *Rows[T]) guarded(ctx context.Context, conn tx.Conn, w Want, query strin
 	case errors.Is(err, tx.ErrNoRows):
 		return r.lost(ctx, conn, w)
 	case err != nil:
-		return Version{}, err
+		return Version{}, explain(err)
 	}
+	r.mark(ctx, w)
 	return At(n), nil
 }

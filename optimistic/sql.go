@@ -13,23 +13,33 @@ import (
 type texts struct {
 	d                          *tx.Dialect
 	table, key, version, token string // quoted; token may be empty
-	look, lock                 string
+	tokenText                  string // the token as a text that is never null
+	look, lock, lockedLook     string
+	noKeyUpdate                string // for rows that are to be written; empty where there is no such lock
 }
 
 const lookSQL = `select {version}, {token} from {table} where {key} = $1`
 
-// lockSQL waits for whoever is writing the row. The read that follows then sees what that one wrote.
+// lockSQL waits for whoever is writing the row. The read that follows then sees what that one wrote. The closure may delete
+// the row, so the lock is the strongest.
 const lockSQL = `select 1 from {table} where {key} = $1 for update`
+
+// lockClause takes the lock that an update takes: rows that refer to this one can be made meanwhile.
+const lockClause = " for no key update"
 
 func newTexts(d *tx.Dialect, t Table) texts {
 	s := texts{d: d, table: d.Table(t.Schema, t.Name), key: d.Quote(t.Key), version: d.Quote(t.Version)}
-	token := "''"
+	s.tokenText = "''"
 	if t.Token != "" {
 		s.token = d.Quote(t.Token)
-		token = "coalesce(cast(" + s.token + " as text), '')"
+		s.tokenText = "coalesce(cast(" + s.token + " as text), '')"
 	}
-	in := strings.NewReplacer("{table}", s.table, "{key}", s.key, "{version}", s.version, "{token}", token)
+	in := strings.NewReplacer("{table}", s.table, "{key}", s.key, "{version}", s.version, "{token}", s.tokenText)
+	if d.Capabilities.RowLocks {
+		s.noKeyUpdate = lockClause
+	}
 	s.look, s.lock = in.Replace(lookSQL), in.Replace(lockSQL)
+	s.lockedLook = s.look + s.noKeyUpdate
 	return s
 }
 
@@ -55,9 +65,9 @@ func (s texts) match(a *args, w Want) string {
 	return text
 }
 
-// update is "update … set …, version = version + 1 where … returning version". With a token, an operation that has none
+// update is "update … set …, version = version + 1 where … returning …". With a token, an operation that has none
 // removes it, so that it never stands for what another one wrote.
-func (s texts) update(w Want, set map[string]any) (string, args) {
+func (s texts) update(w Want, set map[string]any, returning string) (string, args) {
 	var a args
 	where := s.match(&a, w)
 	var b strings.Builder
@@ -69,7 +79,7 @@ func (s texts) update(w Want, set map[string]any) (string, args) {
 	if s.token != "" {
 		b.WriteString(", " + s.token + " = " + a.add(tokenOf(w)))
 	}
-	b.WriteString(" where " + where + " returning " + s.version)
+	b.WriteString(" where " + where + " returning " + returning)
 	return b.String(), a
 }
 
@@ -102,6 +112,20 @@ func (s texts) remove(w Want) (string, args) {
 	var a args
 	where := s.match(&a, w)
 	return "delete from " + s.table + " where " + where + " returning " + s.version, a
+}
+
+// read is the look with columns, each named with its table: SQLite takes an unknown name by itself for a text.
+func (s texts) read(columns []string, locked bool) string {
+	var b strings.Builder
+	b.WriteString("select " + s.version + ", " + s.tokenText)
+	for _, column := range columns {
+		b.WriteString(", " + s.table + "." + s.d.Quote(column))
+	}
+	b.WriteString(" from " + s.table + " where " + s.key + " = $1")
+	if locked {
+		b.WriteString(s.noKeyUpdate)
+	}
+	return b.String()
 }
 
 func tokenOf(w Want) any {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"sync/atomic"
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
@@ -13,28 +11,34 @@ import (
 	"github.com/holdfast-go/holdfast/tx"
 )
 
-// lookTimeout bounds the look for a token after a reply was lost.
-const lookTimeout = 5 * time.Second
-
-// hotFor is for how long a row counts as hot after somebody had to lock it.
-const hotFor = 200 * time.Millisecond
-
-// queueTimeout bounds the wait for other callers in this process.
-const queueTimeout = time.Second
+// An attempt is one run of a closure. It travels in the context of the closure.
+type attempt struct {
+	number int
+	joined bool // in the transaction of a closure around it
+	marks  []mark
+}
 
 type attemptKey struct{}
 
-// Attempt returns which attempt of [Rows.Update] the closure is in, from 1, or 0 outside one. [tx.Attempt] counts anew in
-// each of them.
+func attemptOf(ctx context.Context) *attempt {
+	a, _ := ctx.Value(attemptKey{}).(*attempt)
+	return a
+}
+
+// Attempt returns which attempt of [Rows.Update] or [Rows.Edit] the closure is in, from 1, or 0 outside one. [tx.Attempt] counts
+// anew in each of them.
 func Attempt(ctx context.Context) int {
-	n, _ := ctx.Value(attemptKey{}).(int)
-	return n
+	if a := attemptOf(ctx); a != nil {
+		return a.number
+	}
+	return 0
 }
 
 // Update runs fn, which reads the row of key, decides, and writes with the version that it read, in a transaction of its own,
-// and again in a fresh one when a race was lost: when fn returns an error that matches [ErrConflict]. fn must read the row
-// each time, and must have no effect outside t that cannot be repeated: an e-mail or a charge in it happens in each attempt
-// (see [Attempt]); what has to happen once belongs into the transaction or into [tx.AfterCommit].
+// and again in a fresh one when a race was lost: when fn returns an error that matches [ErrConflict], or the commit does, of what
+// [Rows.SetAtCommit] left to it. fn must read the row each time, and must have no effect outside t that cannot be repeated: an
+// e-mail or a charge in it happens in each attempt (see [Attempt]); what has to happen once belongs into the transaction or
+// into [tx.AfterCommit]. Where all that fn does is to read the row and write it, [Rows.Edit] takes fewer round trips.
 //
 // Between attempts it waits with full jitter. After Options.LockAfter losses, and while the row is known to be hot, it locks
 // the row before fn reads, where the database has row locks: writers then queue up instead of undoing each other's work. The
@@ -43,8 +47,9 @@ func Attempt(ctx context.Context) int {
 // In a closure of a DB on the same pool, fn runs once, in a savepoint, and a conflict is the error: to read again in the same
 // transaction could find the same forever.
 //
-// It returns nil if the commit is proved, a [*ContendedError] when it gave up, the conflict itself if fn came with the same
-// version again, since it has it from outside and not from the row, and other errors of fn and of the database as [tx.DB.Do] does.
+// It returns nil if the commit is proved, also by the token of a write in it, a [*ContendedError] when it gave up, the conflict
+// itself if fn came with the same version again, since it has it from outside and not from the row, and other errors of fn and of
+// the database as [tx.DB.Do] does.
 func (r *Rows[T]) Update(ctx context.Context, key any, fn func(ctx context.Context, t T) error) error {
 	if err := r.ready(Want{Key: key}); err != nil {
 		return err
@@ -52,64 +57,104 @@ func (r *Rows[T]) Update(ctx context.Context, key any, fn func(ctx context.Conte
 	if fn == nil {
 		return invalid("the closure is nil")
 	}
+	return r.persist(ctx, key, func(ctx context.Context, locked bool) error { return r.try(ctx, key, locked, fn) })
+}
+
+// persist calls try until it loses no race, with the row locked where it takes that.
+func (r *Rows[T]) persist(ctx context.Context, key any, try func(ctx context.Context, locked bool) error) error {
 	if _, joins := r.db.Current(ctx); joins {
-		return r.try(ctx, key, 1, false, fn)
+		return r.once(ctx, try)
 	}
 	p := r.heat.of(key)
 	p.inside.Add(1)
 	defer p.inside.Add(-1)
+	var last error
 	var before *ConflictError
-	for attempt := 1; ; attempt++ {
-		err := r.race(ctx, p, key, attempt, fn)
-		var conflict *ConflictError
-		if !errors.Is(err, ErrConflict) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
+	for number := 1; ; number++ {
+		err, stop := r.race(ctx, p, key, number, try)
+		switch {
+		case stop != nil && last == nil:
+			return &tx.AbortError{Err: stop}
+		case stop != nil:
+			return r.gaveUp(ctx, key, &ContendedError{Attempts: number - 1, Stop: stop, Last: last})
+		case errors.Is(err, ErrApplied):
+			return nil
+		case !errors.Is(err, ErrConflict) || holdfast.OutcomeOf(err) != holdfast.NotApplied:
 			return err
 		}
+		last = err
+		var conflict *ConflictError
 		if errors.As(err, &conflict) {
 			if before != nil && fmt.Sprint(before.Key) == fmt.Sprint(conflict.Key) && before.Expected == conflict.Expected {
 				return err
 			}
 			before = conflict
 		}
-		if stop := r.pause(ctx, p, attempt); stop != nil {
-			gaveUp := &ContendedError{Attempts: attempt, Stop: stop, Last: err}
-			r.observe(context.WithValue(ctx, attemptKey{}, attempt), EventContended, key, gaveUp)
-			return gaveUp
+		if stop := r.pause(ctx, p, number); stop != nil {
+			return r.gaveUp(ctx, key, &ContendedError{Attempts: number, Stop: stop, Last: err})
 		}
 	}
+}
+
+// once calls try, in whatever transaction ctx belongs to.
+func (r *Rows[T]) once(ctx context.Context, try func(ctx context.Context, locked bool) error) error {
+	_, joins := r.db.Current(ctx)
+	return try(context.WithValue(ctx, attemptKey{}, &attempt{number: 1, joined: joins}), false)
+}
+
+func (r *Rows[T]) gaveUp(ctx context.Context, key any, err *ContendedError) error {
+	r.observe(numbered(ctx, err.Attempts), EventContended, key, err)
+	return err
+}
+
+func numbered(ctx context.Context, number int) context.Context {
+	return context.WithValue(ctx, attemptKey{}, &attempt{number: number})
 }
 
 // try runs fn once, but for what the transaction itself runs again.
-func (r *Rows[T]) try(ctx context.Context, key any, attempt int, locked bool, fn func(context.Context, T) error) error {
-	ctx = context.WithValue(ctx, attemptKey{}, attempt)
-	plan := tx.Plan[T]{Work: func(ctx context.Context, t T) error { return tx.NoDiscard(fn(ctx, t)) }}
-	if locked {
-		r.observe(ctx, EventFellOver, key, nil)
-		var lock *tx.Stmt
-		plan.Lead = func() []*tx.Stmt {
+func (r *Rows[T]) try(ctx context.Context, key any, locked bool, fn func(context.Context, T) error) error {
+	var lock *tx.Stmt
+	return r.db.Run(ctx, tx.Plan[T]{
+		Lead: func() []*tx.Stmt {
+			if !locked {
+				return nil
+			}
 			lock = &tx.Stmt{SQL: r.sql.lock, Args: []any{key}, Dest: []any{new(int)}}
 			return []*tx.Stmt{lock}
-		}
-		plan.Work = func(ctx context.Context, t T) error {
-			if scope := holdfast.LockScopeOf(ctx); scope != nil && lock.Found {
-				scope.Hold(r.table.Name, r.o.Observer)
+		},
+		Work: func(ctx context.Context, t T) error {
+			if locked && lock.Found {
+				r.hold(ctx)
 			}
 			return tx.NoDiscard(fn(ctx, t))
-		}
-	}
-	return r.db.Run(ctx, plan)
+		},
+		Resolve: attemptOf(ctx).resolve,
+	})
 }
 
-// race is one attempt, with a lock where the row needs one.
-func (r *Rows[T]) race(ctx context.Context, p *place, key any, attempt int, fn func(context.Context, T) error) error {
-	if !r.locks() || attempt <= r.o.LockAfter && !p.hot() {
-		return r.try(ctx, key, attempt, false, fn)
+// hold notes in the transaction around ctx that it has locked a row.
+func (r *Rows[T]) hold(ctx context.Context) {
+	if scope := holdfast.LockScopeOf(ctx); scope != nil {
+		scope.Hold(r.table.Name, r.o.Observer)
 	}
-	if attempt > r.o.LockAfter || p.inside.Load() > 1 { // it is still fought over
+}
+
+// race is one attempt, with a lock where the row needs one. stop is why there was none: ctx ended before.
+func (r *Rows[T]) race(ctx context.Context, p *place, key any, number int, try func(context.Context, bool) error) (err, stop error) {
+	actx := numbered(ctx, number)
+	if !r.locks() || number <= r.o.LockAfter && !p.hot() {
+		return try(actx, false), nil
+	}
+	if number > r.o.LockAfter || p.inside.Load() > 1 { // it is still fought over
 		p.mark()
 	}
-	defer p.queue(ctx)()
-	return r.try(ctx, key, attempt, true, fn)
+	leave, ended := p.queue(ctx)
+	if ended != nil {
+		return nil, ended
+	}
+	defer leave()
+	r.observe(actx, EventFellOver, key, nil)
+	return try(actx, true), nil
 }
 
 // locks reports whether rows can be locked at all.
@@ -119,64 +164,21 @@ func (r *Rows[T]) locks() bool {
 
 // pause waits before the next attempt, or returns why there is none. One that locks need not wait: the lock queues. A row that
 // as many callers of this process fight over as one may lose races is hot.
-func (r *Rows[T]) pause(ctx context.Context, p *place, attempt int) error {
-	if attempt >= r.o.Attempts {
+func (r *Rows[T]) pause(ctx context.Context, p *place, number int) error {
+	if number >= r.o.Attempts {
 		return ErrAttempts
 	}
 	if r.locks() && int(p.inside.Load()) > r.o.LockAfter {
 		p.mark()
 	}
-	if r.locks() && (attempt >= r.o.LockAfter || p.hot()) {
+	if r.locks() && (number >= r.o.LockAfter || p.hot()) {
 		return context.Cause(ctx)
 	}
-	timer := time.NewTimer(jitter.Full(time.Millisecond, 100*time.Millisecond, attempt))
+	timer := time.NewTimer(jitter.Full(time.Millisecond, 100*time.Millisecond, number))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 	return context.Cause(ctx)
-}
-
-// heat remembers which rows were fought over of late, so that the next one does not have to find out. Two rows may share a
-// place: that costs one a lock that it did not need.
-type heat struct{ places [256]place }
-
-// A place is what this process knows of a row.
-type place struct {
-	until  atomic.Int64 // hot until then
-	inside atomic.Int32 // how many Updates are under way
-	turn   atomic.Pointer[chan struct{}]
-}
-
-var seed = maphash.MakeSeed()
-
-var started = time.Now()
-
-func (h *heat) of(key any) *place {
-	return &h.places[maphash.String(seed, fmt.Sprint(key))%uint64(len(h.places))]
-}
-
-func (p *place) mark() { p.until.Store(int64(time.Since(started) + hotFor)) }
-
-func (p *place) hot() bool { return int64(time.Since(started)) < p.until.Load() }
-
-// queue waits for the turn of a caller in this process, so that one connection at a time waits for the row and not all of the
-// pool. It is no lock: who has waited for long goes on without it, and the row lock decides.
-func (p *place) queue(ctx context.Context) (leave func()) {
-	turn := p.turn.Load()
-	if turn == nil {
-		fresh := make(chan struct{}, 1)
-		p.turn.CompareAndSwap(nil, &fresh)
-		turn = p.turn.Load()
-	}
-	timer := time.NewTimer(queueTimeout)
-	defer timer.Stop()
-	select {
-	case *turn <- struct{}{}:
-		return func() { <-*turn }
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return func() {}
 }

@@ -48,6 +48,7 @@
 //   - Statements that lock in an order of their own, such as one UPDATE of many rows, can still meet a deadlock with these:
 //     lock the rows here first. It is retryable: Do runs again.
 //   - Two calls of Lock in one transaction have no common order.
+//   - A key of several columns is not supported, and is refused: lock by another unique column, or a row that stands for the others.
 //   - A lock that waits holds a connection. A pool without a free one makes everybody wait.
 //   - The crash of a process frees its locks when the server notices: at once if the connection ends, after its TCP keepalives
 //     if the machine disappears, and after Hold if that is set.
@@ -69,7 +70,7 @@
 //
 // # Settings
 //
-// [Options] hold the policy, the strength, the budget and the observer; [Locks.With] returns Locks with others. Leave the
+// [Locks.Check] looks at the tables when the service starts. [Options] hold the policy, the strength, the budget and the observer; [Locks.With] returns Locks with others. Leave the
 // policy at [Forever] in the background and set [For] where somebody waits for an answer.
 //
 // # When not to use it

@@ -1,6 +1,7 @@
 package pessimistic
 
 import (
+	"context"
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
@@ -42,6 +43,20 @@ func New[T any](db *tx.DB[T], o *Options) *Locks[T] {
 
 // With returns Locks on the same database that lock with o.
 func (l *Locks[T]) With(o Options) *Locks[T] { return &Locks[T]{db: l.db, o: o} }
+
+// Check reports, for the start of a service, whether the tables are there with their keys, each of which must identify a row, and the
+// database takes writes. See [tx.CheckTables] for the errors. A table with a key of several columns needs another unique column, or
+// a row elsewhere that stands for it.
+func (l *Locks[T]) Check(ctx context.Context, tables ...Table) error {
+	wants := make([]tx.Table, len(tables))
+	for i, t := range tables {
+		if err := t.check(); err != nil {
+			return err
+		}
+		wants[i] = tx.Table{Schema: t.Schema, Name: t.Name, Columns: []string{t.key()}, Key: t.key()}
+	}
+	return tx.CheckTables(ctx, l.db, wants...)
+}
 
 func (l *Locks[T]) can() tx.Capabilities { return l.db.Dialect().Capabilities }
 

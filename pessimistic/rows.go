@@ -2,6 +2,9 @@ package pessimistic
 
 import (
 	"cmp"
+	"database/sql/driver"
+	"encoding"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,7 +20,7 @@ type Table struct {
 	Schema string
 	// Name is the table's name. Required.
 	Name string
-	// Key is the column that identifies a row: the primary key, or a unique column that nobody changes. Default: "id".
+	// Key is the one column that identifies a row: the primary key, or a unique column that nobody changes. Default: "id".
 	Key string
 }
 
@@ -112,6 +115,8 @@ func (r Rows) distinct() ([]any, error) {
 			return nil, bad("the keys are of more than one type")
 		case reflect.TypeOf(k).Kind() == reflect.Pointer:
 			return nil, bad("a key is a pointer: give what it points to")
+		case composed(k):
+			return nil, bad("a key has several parts: rows are locked by one column, so give that of another unique column")
 		}
 		if text, ok := k.(string); ok && (strings.ContainsRune(text, 0) || strings.ToValidUTF8(text, "") != text) {
 			return nil, bad("a key contains a NUL byte or is not valid UTF-8")
@@ -129,6 +134,17 @@ func (r Rows) distinct() ([]any, error) {
 		return nil, bad("more than 16384 rows of a table in one call: lock a row that stands for them all, or the table")
 	}
 	return keys, nil
+}
+
+// composed reports whether a key is made of several values: a struct or a list that does not know how to be one.
+func composed(key any) bool {
+	switch key.(type) {
+	case []byte, time.Time, driver.Valuer, encoding.TextMarshaler, fmt.Stringer:
+		return false
+	}
+	kind := reflect.TypeOf(key)
+	bytes := (kind.Kind() == reflect.Slice || kind.Kind() == reflect.Array) && kind.Elem().Kind() == reflect.Uint8
+	return !bytes && (kind.Kind() == reflect.Struct || kind.Kind() == reflect.Slice || kind.Kind() == reflect.Array)
 }
 
 // identity is a key as a map can hold it.

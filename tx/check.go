@@ -3,7 +3,6 @@ package tx
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 // A Table is what a package expects of one of its tables.
@@ -11,6 +10,11 @@ type Table struct {
 	Schema  string
 	Name    string
 	Columns []string
+	// Integers are those of Columns that must be of an integer type, each with the largest value that it must hold.
+	Integers map[string]int64
+	// Key is the one of Columns that must identify a row: it has a unique index of its own, without a predicate. Default:
+	// none is looked for.
+	Key string
 }
 
 const checkPrivileges = `select has_table_privilege(t, 'select') and has_table_privilege(t, 'insert')
@@ -20,8 +24,8 @@ const checkPrivileges = `select has_table_privilege(t, 'select') and has_table_p
 // tables are there with the columns that the code expects and the privileges that it needs. The patterns' own Check
 // methods call it.
 //
-// It returns an error that matches [ErrNotSent], [ErrReadOnly], [ErrNotMigrated] or [ErrPrivilege], or another of
-// [DB.Do].
+// It returns an error that matches [ErrNotSent], [ErrReadOnly], [ErrNotMigrated], [ErrColumn] or [ErrPrivilege], or
+// another of [DB.Do].
 func CheckTables[T any](ctx context.Context, db *DB[T], tables ...Table) error {
 	return db.Do(ctx, func(ctx context.Context, t T) error {
 		conn := db.Tx(t)
@@ -61,7 +65,7 @@ func (want Table) check(ctx context.Context, conn Conn) error {
 		return fmt.Errorf("%w: there is no table %s", ErrNotMigrated, name)
 	}
 	for _, column := range want.Columns {
-		if !slices.Contains(have, column) {
+		if _, ok := have[column]; !ok {
 			return fmt.Errorf("%w: table %s has no column %s", ErrNotMigrated, name, column)
 		}
 	}
@@ -70,34 +74,36 @@ func (want Table) check(ctx context.Context, conn Conn) error {
 	}
 	if conn.Dialect() == SQLite {
 		// The write lock is to be had on a read-only database too. Only a statement that could write tells.
-		_, err = conn.Exec(ctx, "delete from "+name+" where false")
+		if _, err := conn.Exec(ctx, "delete from "+name+" where false"); err != nil {
+			return err
+		}
 	}
-	return err
+	return want.checkColumns(ctx, conn, name, have)
 }
 
-// look returns the columns of the table, none if it is missing, and whether it can be read and written.
-func (want Table) look(ctx context.Context, conn Conn) (columns []string, allowed bool, err error) {
-	query, arg := "select name from pragma_table_info($1)", want.Name
+// look returns the types of the columns of the table, none if it is missing, and whether it can be read and written.
+func (want Table) look(ctx context.Context, conn Conn) (types map[string]string, allowed bool, err error) {
+	query, arg := "select name, type from pragma_table_info($1)", want.Name
 	if conn.Dialect() == PostgreSQL {
-		query, arg = "select attname::text from pg_attribute where attrelid = to_regclass($1) and attnum > 0 and not attisdropped",
-			conn.Dialect().Table(want.Schema, want.Name)
+		query, arg = typesPostgres, conn.Dialect().Table(want.Schema, want.Name)
 	}
 	rows, err := conn.Query(ctx, query, arg)
 	if err != nil {
 		return nil, false, err
 	}
 	defer rows.Close()
+	types = map[string]string{}
 	for rows.Next() {
-		var column string
-		if err := rows.Scan(&column); err != nil {
+		var column, kind string
+		if err := rows.Scan(&column, &kind); err != nil {
 			return nil, false, err
 		}
-		columns = append(columns, column)
+		types[column] = kind
 	}
-	if err := rows.Err(); err != nil || len(columns) == 0 || conn.Dialect() != PostgreSQL {
-		return columns, true, err
+	if err := rows.Err(); err != nil || len(types) == 0 || conn.Dialect() != PostgreSQL {
+		return types, true, err
 	}
 	rows.Close()
 	err = conn.QueryRow(ctx, checkPrivileges, arg).Scan(&allowed)
-	return columns, allowed, err
+	return types, allowed, err
 }

@@ -11,8 +11,8 @@ import (
 type Dialect struct {
 	// Name is the name of the engine and of its folder of migrations.
 	Name string
-	// Now is the expression of the server's clock, the only clock that decides about leases, expiry and schedules. On
-	// PostgreSQL it moves during a transaction.
+	// Now is the expression of the server's clock, the only clock that decides about leases, expiry and schedules: a
+	// timestamptz on PostgreSQL, where it moves during a transaction, and milliseconds since 1970, UTC, on SQLite.
 	Now string
 	// Capabilities are what the engine can do. The conformance suites assert them.
 	Capabilities Capabilities
@@ -60,7 +60,7 @@ var PostgreSQL = &Dialect{
 // SQLite is SQLite 3.35 and later, the first with RETURNING. One writer at a time.
 var SQLite = &Dialect{
 	Name:        "sqlite",
-	Now:         "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
+	Now:         "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
 	placeholder: '?',
 }
 

@@ -3,6 +3,7 @@ package tx
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
@@ -68,7 +69,7 @@ func (db *DB[T]) attempt(ctx context.Context, number int, p Plan[T]) (hooks []fu
 	case errors.Is(err, ErrDiscard):
 		return nil, nil
 	case err != nil:
-		return nil, db.abort(err, number)
+		return nil, db.abort(cancelled(ctx, err), number)
 	}
 	if err := db.commit(ctx, s, t, looks); err != nil {
 		return nil, err
@@ -169,6 +170,16 @@ func (db *DB[T]) look(ctx context.Context, look look) (holdfast.Outcome, error) 
 
 func (db *DB[T]) detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), db.o.commitTimeout())
+}
+
+// cancelled adds why ctx has ended to what PostgreSQL says of a statement that was cancelled for it. Drivers for database/sql return
+// the one or the other, whichever is faster.
+func cancelled(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || sqlState(err) != "57014" || errors.Is(err, cause) { // query_canceled
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 func (db *DB[T]) abort(err error, attempt int) *AbortError {

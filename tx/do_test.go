@@ -239,3 +239,27 @@ func TestAnAbortErrorSaysWhetherItPasses(t *testing.T) {
 }
 
 var errRoute = errors.New("no route")
+
+// The server says that it cancelled a statement, and the caller knows why.
+func TestACancelledStatementIsToldWithTheCause(t *testing.T) {
+	t.Parallel()
+	enough := errors.New("enough")
+	for _, c := range []struct {
+		code string
+		ends bool
+		want bool
+	}{{"57014", true, true}, {"57014", false, false}, {"42601", true, false}} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err := tx.New[*int](&fake{}).Do(ctx, func(context.Context, *int) error {
+			if c.ends {
+				cancel(enough)
+			}
+			return &serverError{Code: c.code}
+		})
+		var said *serverError
+		if errors.Is(err, enough) != c.want || !errors.As(err, &said) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
+			t.Errorf("%+v: got %v", c, err)
+		}
+		cancel(nil)
+	}
+}

@@ -32,6 +32,8 @@ var (
 	ErrReadOnly = errors.New("tx: the database is read-only: connect to the primary")
 	// ErrNotMigrated: a table or column is missing.
 	ErrNotMigrated = errors.New("tx: a table or column does not exist: apply the package's migrations, or mend the name of a table of your own")
+	// ErrColumn: a column of a table is not such that the code can work with it. See [ColumnError].
+	ErrColumn = errors.New("tx: a column cannot be used")
 	// ErrPrivilege: the database user may not read and write a table.
 	ErrPrivilege = errors.New("tx: the database user lacks a privilege: grant select, insert, update and delete")
 	// ErrNoRows: the query returned no row.

@@ -110,9 +110,9 @@ func (m Migrations) applied(ctx context.Context, t Tx) (map[int]string, error) {
 }
 
 func (m Migrations) record(ctx context.Context, t Tx, step migration) error {
-	now := t.Dialect().Now
-	if t.Dialect() == PostgreSQL {
-		now += "::text"
+	now := "clock_timestamp()::text"
+	if t.Dialect() == SQLite {
+		now = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
 	}
 	_, err := t.Exec(ctx, fmt.Sprintf(`insert into "holdfast_migration" (set_name, number, name, checksum, applied_at)
 		values ($1, $2, $3, $4, %s)`, now), m.identity(), step.number, step.name, step.checksum)

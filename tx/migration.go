@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
+	"strings"
 )
 
 // maxName bounds table names, so that the names of indexes, which begin with them, fit into the 63 bytes that
@@ -102,7 +104,8 @@ func (m Migrations) load(d *Dialect) ([]migration, error) {
 	return list, nil
 }
 
-// renamer returns a function that replaces the quoted names of tables, and of the indexes that begin with them.
+// renamer returns a function that replaces the quoted names of tables, and of the indexes that begin with them. Of two
+// tables of which one begins with the name of the other, the longer one is looked for first.
 func (m Migrations) renamer(d *Dialect) (func(string) string, error) {
 	if m.Schema != "" {
 		if !d.Capabilities.Schemas {
@@ -112,23 +115,22 @@ func (m Migrations) renamer(d *Dialect) (func(string) string, error) {
 			return nil, err
 		}
 	}
-	type rule struct {
-		old  *regexp.Regexp
-		name string
-	}
-	var rules []rule
+	var olds []string
 	for old, name := range m.Rename {
 		if err := CheckName(name, maxName); err != nil {
 			return nil, err
 		}
-		rules = append(rules, rule{regexp.MustCompile(`"` + regexp.QuoteMeta(old) + `(_[a-z0-9_]+)?"`), name})
+		olds = append(olds, regexp.QuoteMeta(old))
 	}
+	if len(olds) == 0 {
+		return func(sql string) string { return sql }, nil
+	}
+	slices.SortFunc(olds, func(a, b string) int { return len(b) - len(a) })
+	tables := regexp.MustCompile(`"(` + strings.Join(olds, "|") + `)(_[a-z0-9_]+)?"`)
 	return func(sql string) string {
-		for _, r := range rules {
-			sql = r.old.ReplaceAllStringFunc(sql, func(quoted string) string {
-				return d.Quote(r.name + r.old.FindStringSubmatch(quoted)[1])
-			})
-		}
-		return sql
+		return tables.ReplaceAllStringFunc(sql, func(quoted string) string {
+			found := tables.FindStringSubmatch(quoted)
+			return d.Quote(m.Rename[found[1]] + found[2])
+		})
 	}, nil
 }

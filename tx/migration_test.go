@@ -50,6 +50,16 @@ func TestMigrationsRenameTables(t *testing.T) {
 	if steps[0].sql != want {
 		t.Errorf("got %s", steps[0].sql)
 	}
+	both := Migrations{
+		FS:     fstest.MapFS{"postgres/0001_a.up.sql": {Data: []byte(`create table "thing"; create table "thing_op"; create index "thing_op_at"; create index "thing_at"`)}},
+		Rename: map[string]string{"thing": "thing_op", "thing_op": "mine"},
+	}
+	for range 20 { // a map has no order
+		steps, err := both.load(PostgreSQL)
+		if want := `create table "thing_op"; create table "mine"; create index "mine_at"; create index "thing_op_at"`; err != nil || steps[0].sql != want {
+			t.Fatalf("one name begins with the other: got %s, %v", steps[0].sql, err)
+		}
+	}
 	for _, name := range []string{"", "a\x00", "\xff", strings.Repeat("x", 41)} {
 		_, err := Migrations{FS: files("0001_a.up.sql"), Rename: map[string]string{"thing": name}}.load(PostgreSQL)
 		var n *NameError

@@ -65,6 +65,8 @@ type Stmt struct {
 	Found bool
 	// Affected is the number of rows that the statement affected or returned. It is set when the statement ran.
 	Affected int64
+	// Cause is the error of the server in whose place MustAffect was returned, or nil where the statement affected no row.
+	Cause error
 }
 
 // Returns reports whether s is a fence that returns a row for each that it affects. It is for adapters.
@@ -77,6 +79,7 @@ func (s *Stmt) Refused(err error) error {
 		return err
 	}
 	if sqlState(err) == "22012" || !s.Returns() && Classify(err) == Unique { // division_by_zero
+		s.Cause = err
 		return s.MustAffect
 	}
 	return err

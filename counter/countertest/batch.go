@@ -15,11 +15,18 @@ func batchRules[T any]() []rule[T] {
 	return []rule[T]{
 		{"Batch", "Calls at the same moment share commits, and each gets the value after its own change.", (*suite[T]).batch},
 		{"BatchMixed", "Takes, additions and operation IDs share commits, each with its own answer.", (*suite[T]).batchMixed},
+		{"BatchOneID", "Of calls with one operation ID in a batch one is applied, also after a refused one.", (*suite[T]).batchOneID},
 		{"BatchSplit", "A call that cannot be done spoils no other.", (*suite[T]).batchSplit},
+		{"BatchConstraint", "A change that a constraint of the table refuses spoils no other.", (*suite[T]).batchConstraint},
+		{"BatchEnds", "Amounts that fit together in some order only get values that the counter can have.", (*suite[T]).batchEnds},
+		{"BatchBounds", "Amounts that fit together but not alone are refused.", (*suite[T]).batchBounds},
+		{"BatchFailed", "A batch that could not be written is told to each call, and counts neither now nor later.", (*suite[T]).batchFailed},
+		{"BatchPanics", "A driver that panics, or ends its goroutine, leaves no call of a batch waiting.", (*suite[T]).batchPanics},
 		{"BatchCancelled", "A call that ends before a batch took it is not counted; one that ends later says unknown.", (*suite[T]).batchCancelled},
 		{"BatchFull", "Callers who come again as soon as they are answered share the next commit too.", (*suite[T]).batchFull},
 		{"BatchMarker", "However many shared commits there were, one marker is left of those of a counter.", (*suite[T]).batchMarker},
-		{"Close", "Close waits for what is under way and refuses what comes later.", (*suite[T]).close},
+		{"Close", "Close refuses what comes later, and what was acknowledged is there.", (*suite[T]).close},
+		{"CloseWaits", "Close waits for whatever changes a counter.", (*suite[T]).closeWaits},
 	}
 }
 
@@ -46,6 +53,10 @@ func (s *suite[T]) batch() {
 			}
 			if _, twice := seen.LoadOrStore(res.Value, true); twice || !res.Exact || res.Value < 1 || res.Value > 256 {
 				s.Errorf("got %+v, twice: %v", res, twice)
+			}
+			// C11: an answer means that it is written, and not that it will be.
+			if n, err := counter.New(s.DB, nil).Get(s.ctx, key); err != nil || n < res.Value {
+				s.Errorf("another process sees %d, %v after %+v", n, err, res)
 			}
 		}
 	})
@@ -140,6 +151,79 @@ func (s *suite[T]) batchMixed() {
 	if replayed.Load() != 64-8 {
 		s.Errorf("%d repetitions, want %d", replayed.Load(), 64-8)
 	}
+}
+
+// queued is a context that tells when somebody waits for its end, as a call does once it is in a queue.
+type queued struct {
+	context.Context
+	told func()
+}
+
+func (q queued) Done() <-chan struct{} {
+	q.told()
+	return q.Context.Done()
+}
+
+// inBatch makes the first call, holds it at the database until the others stand behind it, in their order, and lets go.
+func (s *suite[T]) inBatch(ask *atomic.Pointer[func() error], first func(), others ...func(ctx context.Context)) {
+	held, free := make(chan struct{}), make(chan struct{})
+	hold := func() error { ask.Store(nil); close(held); <-free; return nil }
+	ask.Store(&hold)
+	var all sync.WaitGroup
+	all.Go(first)
+	<-held
+	for _, call := range others {
+		in := make(chan struct{})
+		all.Go(func() { call(queued{s.ctx, sync.OnceFunc(func() { close(in) })}) })
+		<-in
+	}
+	close(free)
+	all.Wait()
+}
+
+func (s *suite[T]) batchOneID() {
+	db, ask := s.gated()
+	c, key := counter.New(db, nil), s.key("k")
+	var others []func(ctx context.Context)
+	for _, call := range []struct {
+		n    int64
+		op   string
+		want error
+		res  counter.Result
+	}{
+		{-5, "a", counter.ErrInsufficient, counter.Result{}},
+		{2, "a", nil, counter.Result{Value: 3, Exact: true}},
+		{2, "a", nil, counter.Result{Replayed: true}},
+		{-5, "a", counter.ErrMismatch, counter.Result{}},
+		{-9, "b", counter.ErrInsufficient, counter.Result{}},
+		{0, "", nil, counter.Result{Value: 3, Exact: true}},
+	} {
+		others = append(others, func(ctx context.Context) {
+			var options []counter.Option
+			if call.op != "" {
+				options = append(options, counter.Once(call.op))
+			}
+			n, verb := call.n, c.Add
+			if n < 0 {
+				n, verb = -n, c.Take
+			}
+			if res, err := verb(ctx, key, n, options...); res != call.res || !errors.Is(err, call.want) {
+				s.Errorf("%+v: got %+v, %v", call, res, err)
+			}
+		})
+	}
+	s.inBatch(ask, func() {
+		_, err := c.Add(s.ctx, key, 1)
+		s.must(err)
+	}, others...)
+	res, err := c.Add(s.ctx, key, 2, counter.Once("a"))
+	s.must(err)
+	if !res.Replayed {
+		s.Errorf("the operation was forgotten: got %+v", res)
+	}
+	_, err = c.Add(s.ctx, key, 5, counter.Once("b"))
+	s.must(err)
+	s.value(c, key, 8)
 }
 
 // batchSplit has callers whose amount does not fit after any other's.

@@ -3,6 +3,7 @@ package countertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"sync"
@@ -24,10 +25,12 @@ func countRules[T any]() []rule[T] {
 		{"AddMany", "Several changes are made together, or none of them.", (*suite[T]).addMany},
 		{"AddManyStorm", "Calls with the same counters in any order do not deadlock.", (*suite[T]).addManyStorm},
 		{"TakeStorm", "Of a stock of 100, 200 callers get exactly 100.", (*suite[T]).takeStorm},
+		{"FirstStorm", "Calls that all make one counter do not deadlock, and none is lost.", (*suite[T]).firstStorm},
 		{"Cancelled", "A context that has ended changes nothing.", (*suite[T]).cancelled},
 	}
 }
 
+// addAndGet is C6 too: an amount of 0 changes no value, and is no refusal.
 func (s *suite[T]) addAndGet() {
 	c, key := counter.New(s.DB, nil), s.key("a")
 	s.must(c.Check(s.ctx))
@@ -82,6 +85,8 @@ func (s *suite[T]) column() {
 	s.want(err, counter.ErrOverflow)
 	s.value(c, key, 7)
 	s.want(c.Resize(s.ctx, key, 2), counter.ErrInvalid)
+	res, err = c.Add(s.ctx, key, 0) // C6
+	s.exact(res, err, 7)
 }
 
 func (s *suite[T]) overflow() {
@@ -204,7 +209,14 @@ func (s *suite[T]) addMany() {
 
 // addManyStorm is C8: two transactions that add to A and B, and to B and A.
 func (s *suite[T]) addManyStorm() {
-	c, a, b := counter.New(s.DB, nil), s.key("a"), s.key("b")
+	var deadlocks atomic.Int64
+	db := s.DB.Observed(holdfast.ObserverFunc(func(_ context.Context, e holdfast.Event) {
+		var coded interface{ SQLState() string }
+		if errors.As(e.Err, &coded) && coded.SQLState() == "40P01" {
+			deadlocks.Add(1) // the victim runs again
+		}
+	}))
+	c, a, b := counter.New(db, nil), s.key("a"), s.key("b")
 	s.crowd(64, func(i int) {
 		changes := []counter.Change{{Key: a, N: 1}, {Key: b, N: 1}}
 		if i%2 == 0 {
@@ -216,6 +228,9 @@ func (s *suite[T]) addManyStorm() {
 	})
 	s.value(c, a, 64)
 	s.value(c, b, 64)
+	if deadlocks.Load() > 0 {
+		s.Errorf("%d deadlocks", deadlocks.Load())
+	}
 }
 
 // takeStorm is C4: read, subtract, write.
@@ -236,6 +251,39 @@ func (s *suite[T]) takeStorm() {
 	if got.Load() != 100 {
 		s.Fatalf("%d were sold of 100", got.Load())
 	}
+}
+
+// firstStorm is C9: locks on rows that are not there yet.
+func (s *suite[T]) firstStorm() {
+	key := s.key("new")
+	processes := [2]*counter.Counters[T]{counter.New(s.DB, nil), counter.New(s.DB, &counter.Options{MaxBatch: 1})}
+	var sum atomic.Int64
+	s.crowd(100, func(i int) {
+		c := processes[i%2]
+		var err error
+		switch delta := int64(i%7 + 1); i % 5 {
+		case 0:
+			delta = -1
+			_, err = c.Take(s.ctx, key, 1)
+			if err == nil {
+				sum.Add(delta)
+			}
+		case 1:
+			_, err = c.Add(s.ctx, key, delta, counter.Once(fmt.Sprint(i)))
+			sum.Add(delta)
+		case 2:
+			err = c.AddMany(s.ctx, []counter.Change{{Key: key, N: delta}, {Key: s.key("newer"), N: 1}})
+			sum.Add(delta)
+		default:
+			_, err = c.Add(s.ctx, key, delta)
+			sum.Add(delta)
+		}
+		if err != nil && !(i%5 == 0 && errors.Is(err, counter.ErrInsufficient)) {
+			s.Error(err)
+		}
+	})
+	s.value(processes[0], key, sum.Load())
+	s.value(processes[0], s.key("newer"), 20)
 }
 
 func (s *suite[T]) cancelled() {

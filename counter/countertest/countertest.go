@@ -39,6 +39,7 @@ type rule[T any] struct {
 func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	var rules []rule[T]
 	rules = append(rules, countRules[T]()...)
+	rules = append(rules, columnRules[T]()...)
 	rules = append(rules, onceRules[T]()...)
 	rules = append(rules, slotRules[T]()...)
 	rules = append(rules, batchRules[T]()...)
@@ -49,12 +50,12 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			t.Cleanup(cancel)
 			h := open(t)
-			for _, level := range levels(h.DB.Dialect()) {
+			for i, level := range levels(h.DB.Dialect()) {
 				name := level.String()
 				if name == "" {
 					name = "default"
 				}
-				s := &suite[T]{T: t, Harness: h, ctx: ctx, prefix: name + "/"}
+				s := &suite[T]{T: t, Harness: h, ctx: ctx, prefix: name + "/", repeated: i > 0}
 				s.DB = h.DB.With(tx.Options{Isolation: level, Attempts: 100})
 				s.migrate()
 				r.test(s)
@@ -79,6 +80,8 @@ type suite[T any] struct {
 	Harness[T]
 	ctx    context.Context //nolint:containedctx // it is that of the test
 	prefix string          // of keys
+	// repeated tells that the rule has been checked at another isolation level.
+	repeated bool
 }
 
 func (s *suite[T]) migrate() {
@@ -93,8 +96,10 @@ func (s *suite[T]) key(name string) string { return s.prefix + name }
 func (s *suite[T]) stock(key string, n any) *counter.Counters[T] {
 	s.Helper()
 	s.exec(`insert into "it""em" ("sk'u", "st""ock") values ($1, $2)`, key, n)
-	return counter.NewColumn(s.DB, counter.Column{Table: `it"em`, Key: "sk'u", Column: `st"ock`, Max: 1<<31 - 1}, nil)
+	return counter.NewColumn(s.DB, stockColumn, nil)
 }
+
+var stockColumn = counter.Column{Table: `it"em`, Key: "sk'u", Column: `st"ock`, Max: 1<<31 - 1}
 
 func (s *suite[T]) must(err error) {
 	s.Helper()

@@ -15,6 +15,8 @@ func slotRules[T any]() []rule[T] {
 		{"SlotsStock", "A take finds the stock of other slots.", (*suite[T]).slotsStock},
 		{"SlotsNegative", "A counter in slots does not go below 0.", (*suite[T]).slotsNegative},
 		{"ResizeStorm", "No unit is lost or doubled while the slots change under load.", (*suite[T]).resizeStorm},
+		{"ResizeReads", "A counter reads as one value at any moment of a change of its slots.", (*suite[T]).resizeReads},
+		{"SlotsSpread", "A transaction that holds a slot holds up no others.", (*suite[T]).slotsSpread},
 		{"SlotsTakeStorm", "Of a stock in 16 slots everything is sold, and no more.", (*suite[T]).slotsTakeStorm},
 	}
 }
@@ -71,7 +73,63 @@ func (s *suite[T]) slotsNegative() {
 	s.value(c, key, 0)
 }
 
-// resizeStorm is C15 and C18: a wrong total beside a move, and counts lost with the slots that go.
+// resizeReads is C15: a sum over slots beside a move between them.
+func (s *suite[T]) resizeReads() {
+	c, key := counter.New(s.DB, nil), s.key("k")
+	_, err := c.Add(s.ctx, key, 1000)
+	s.must(err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, slots := range []int{16, 1, 8, 2, 64, 4, 32, 1} {
+			if err := c.Resize(s.ctx, key, slots); err != nil {
+				s.Error(err)
+			}
+		}
+	}()
+	s.crowd(4, func(int) {
+		for {
+			if n, err := c.Get(s.ctx, key); err != nil || n != 1000 {
+				s.Errorf("got %d, %v", n, err)
+				return
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+}
+
+// slotsSpread is C7: a row lock is held until the commit.
+func (s *suite[T]) slotsSpread() {
+	if !s.DB.Dialect().Capabilities.ConcurrentWriters {
+		s.Logf("does not apply to %s: it has one writer at a time", s.DB.Dialect().Name)
+		return
+	}
+	c, key := counter.New(s.DB, &counter.Options{MaxBatch: 1}), s.key("k")
+	s.must(c.Resize(s.ctx, key, 16))
+	f := s.begin()
+	_, err := c.AddTx(s.ctx, f.Tx, key, 1)
+	s.must(err)
+	const calls = 32
+	done := make(chan error, calls)
+	for range calls {
+		go func() {
+			_, err := c.Add(s.ctx, key, 1)
+			done <- err
+		}()
+	}
+	s.must(<-done) // while the transaction goes on
+	s.must(f.Commit(s.ctx))
+	for range calls - 1 {
+		s.must(<-done)
+	}
+	s.value(c, key, calls+1)
+}
+
+// resizeStorm is C18: counts lost with the slots that go.
 func (s *suite[T]) resizeStorm() {
 	key, sum := s.key("k"), atomic.Int64{}
 	alone := counter.New(s.DB, &counter.Options{MaxBatch: 1})

@@ -3,9 +3,9 @@ package countertest_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -64,6 +64,49 @@ func TestLostReplyIsUnknownWithoutAnOperationID(t *testing.T) {
 	c.value("k", 2)
 }
 
+// No slot has as much, so that it takes a transaction.
+func TestLostCommitIsUnknownWithoutAnOperationID(t *testing.T) {
+	t.Parallel()
+	c := newCutter(t)
+	if _, err := c.direct.Add(t.Context(), "k", 16); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.direct.Resize(t.Context(), "k", 4); err != nil {
+		t.Fatal(err)
+	}
+	cut := c.proxy.CutReplyTo(wire.Runs("commit"))
+	_, err := counter.New(c.db, nil).Take(t.Context(), "k", 5)
+	if !errors.Is(err, counter.ErrOutcomeUnknown) || holdfast.OutcomeOf(err) != holdfast.Unknown || cut.Hits() != 1 {
+		t.Errorf("got %v, %d cuts", err, cut.Hits())
+	}
+	c.value("k", 11)
+	cut = c.proxy.CutReplyTo(wire.Runs("commit"))
+	err = counter.New(c.db, nil).AddMany(t.Context(), []counter.Change{{Key: "k", N: 1}, {Key: "l", N: 1}})
+	if !errors.Is(err, counter.ErrOutcomeUnknown) || cut.Hits() != 1 {
+		t.Errorf("got %v, %d cuts", err, cut.Hits())
+	}
+	c.value("l", 1)
+}
+
+// A batch whose commit is lost does not use up the ID of a call that it refused.
+func TestLostReplyToABatchKeepsNoRefusedOperation(t *testing.T) {
+	t.Parallel()
+	c := newCutter(t)
+	counters := counter.New(c.db, nil)
+	sell := func(op string, n int64) func(ctx context.Context) error {
+		return func(ctx context.Context) error { _, err := counters.Take(ctx, "k", n, counter.Once(op)); return err }
+	}
+	cut := c.proxy.CutReplyTo(wire.Runs("commit"))
+	errs := c.inBatch(counters, []func(ctx context.Context) error{sell("a", 1), sell("b", 1000), sell("c", 1), sell("d", 1)})
+	if cut.Hits() != 1 || errs[0] != nil || !errors.Is(errs[1], counter.ErrInsufficient) || errs[2] != nil || errs[3] != nil {
+		t.Errorf("got %v, %d cuts", errs, cut.Hits())
+	}
+	if res, err := counters.Take(t.Context(), "k", 1000, counter.Once("b")); !errors.Is(err, counter.ErrInsufficient) {
+		t.Errorf("got %+v, %v", res, err)
+	}
+	c.value("k", 97)
+}
+
 // A lost reply never counts twice: the same operation again finds the first.
 func TestLostReplyIsLookedUpByTheOperationID(t *testing.T) {
 	t.Parallel()
@@ -96,8 +139,19 @@ func TestLostReplyIsLookedUpByTheOperationID(t *testing.T) {
 	}
 }
 
+// queued is a context that tells when somebody waits for its end, as a call does once it is in a queue.
+type queued struct {
+	context.Context
+	told func()
+}
+
+func (q queued) Done() <-chan struct{} {
+	q.told()
+	return q.Context.Done()
+}
+
 // inBatch holds a lone call up until callers wait behind it, and lets them go as one batch. It returns their errors.
-func (c *cutter) inBatch(counters *counter.Counters[pgx.Tx], calls []func() error) []error {
+func (c *cutter) inBatch(counters *counter.Counters[pgx.Tx], calls []func(ctx context.Context) error) []error {
 	c.Helper()
 	hold := c.proxy.HoldReplyTo(wire.Runs("insert into"))
 	errs := make([]error, len(calls))
@@ -108,19 +162,14 @@ func (c *cutter) inBatch(counters *counter.Counters[pgx.Tx], calls []func() erro
 		}
 	})
 	for hold.Hits() == 0 {
-		if c.Failed() {
+		if runtime.Gosched(); c.Failed() {
 			c.FailNow()
 		}
 	}
-	var waiting atomic.Int64
 	for i, call := range calls {
-		all.Go(func() {
-			waiting.Add(1)
-			errs[i] = call()
-		})
-	}
-	for waiting.Load() < int64(len(calls)) {
-		continue
+		in := make(chan struct{})
+		all.Go(func() { errs[i] = call(queued{c.Context(), sync.OnceFunc(func() { close(in) })}) })
+		<-in
 	}
 	hold.Release()
 	all.Wait()
@@ -133,11 +182,11 @@ func TestLostReplyToABatchIsLookedUp(t *testing.T) {
 	for _, sql := range []string{"with fresh", "commit"} {
 		c := newCutter(t)
 		counters := counter.New(c.db, nil)
-		add := func() error { _, err := counters.Add(t.Context(), "k", 1); return err }
-		take := func() error { _, err := counters.Take(t.Context(), "k", 2); return err }
-		calls, want := []func() error{add, add, add, add, add, add, add, add}, int64(108)
+		add := func(ctx context.Context) error { _, err := counters.Add(ctx, "k", 1); return err }
+		take := func(ctx context.Context) error { _, err := counters.Take(ctx, "k", 2); return err }
+		calls, want := []func(ctx context.Context) error{add, add, add, add, add, add, add, add}, int64(108)
 		if sql == "commit" {
-			calls, want = []func() error{take, add, take, add, take, add, take, add}, 96
+			calls, want = []func(ctx context.Context) error{take, add, take, add, take, add, take, add}, 96
 		}
 		cut := c.proxy.CutReplyTo(wire.Runs(sql))
 		for _, err := range c.inBatch(counters, calls) {
@@ -159,13 +208,13 @@ func TestUnknownBatchIsToldToEachOfItsCallers(t *testing.T) {
 	counters := counter.New(c.db, nil)
 	c.proxy.CutReplyTo(wire.Runs("with fresh")).Always()
 	unknown := int64(0)
-	add := func() error { _, err := counters.Add(t.Context(), "k", 1); return err }
-	for _, err := range c.inBatch(counters, []func() error{add, add, add, add, add, add, add, add}) {
+	add := func(ctx context.Context) error { _, err := counters.Add(ctx, "k", 1); return err }
+	for _, err := range c.inBatch(counters, []func(ctx context.Context) error{add, add, add, add, add, add, add, add}) {
 		if errors.Is(err, counter.ErrOutcomeUnknown) && holdfast.OutcomeOf(err) == holdfast.Unknown {
 			unknown++
 		}
 	}
-	if unknown < 2 {
+	if unknown != 8 {
 		t.Errorf("%d callers were told", unknown)
 	}
 	if n, err := c.direct.Get(t.Context(), "k"); err != nil || n > 108 || n < 100 {

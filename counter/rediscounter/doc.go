@@ -34,7 +34,8 @@
 //
 // # Settings
 //
-// Choose Retention longer than the longest path on which a retry can come.
+// Choose Retention longer than the longest path on which a retry can come. For a count of each hour, put the hour into the name,
+// and let TTL be longer than it: the hour is then what the caller says, and not what a server's clock makes of it.
 //
 // # When not to use it
 //

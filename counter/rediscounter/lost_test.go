@@ -10,17 +10,18 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/counter/rediscounter"
+	"github.com/holdfast-go/holdfast/internal/redisproxy"
 	"github.com/holdfast-go/holdfast/internal/testdb"
 )
 
 const patience = 300 * time.Millisecond
 
 // behind returns a proxy and a client behind it, which waits for a reply for a short time.
-func behind(t *testing.T, f *fixture, retries int) (*proxy, *redis.Client) {
+func behind(t *testing.T, f *fixture, retries int) (*redisproxy.Proxy, *redis.Client) {
 	t.Helper()
-	p := startProxy(t, f.client.Options().Addr)
+	p := redisproxy.Start(t, f.client.Options().Addr)
 	address, _ := testdb.Redis(t)
-	client := open(t, address, func(o *redis.Options) { o.Addr, o.ReadTimeout, o.MaxRetries = p.address, patience, retries })
+	client := open(t, address, func(o *redis.Options) { o.Addr, o.ReadTimeout, o.MaxRetries = p.Address, patience, retries })
 	if err := client.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -36,19 +37,19 @@ func TestC1ALostReplyCountsOnce(t *testing.T) {
 	want(t, 1)(f.Add(ctx, "load", 1, "")) // the scripts
 	want(t, 0)(f.Take(ctx, "load", 1, ""))
 
-	p.watch("incr", 2)
+	p.Watch("incr", 2)
 	plain := f.o.Prefix + "plain"
 	want(t, 3)(client.Incr(ctx, plain).Result()) // one call, no error
 
-	p.watch("evalsha", 2)
+	p.Watch("evalsha", 2)
 	want(t, 5)(c.Add(ctx, "ours", 5, ""))
-	if n := p.count(); n != 3 {
+	if n := p.Count(); n != 3 {
 		t.Errorf("add was sent %d times", n)
 	}
 	want(t, 5)(f.Get(ctx, "ours"))
-	p.watch("evalsha", 2)
+	p.Watch("evalsha", 2)
 	want(t, 3)(c.Take(ctx, "ours", 2, "order"))
-	if n := p.count(); n != 3 {
+	if n := p.Count(); n != 3 {
 		t.Errorf("take was sent %d times", n)
 	}
 	want(t, 3)(f.Get(ctx, "ours"))
@@ -56,7 +57,7 @@ func TestC1ALostReplyCountsOnce(t *testing.T) {
 		t.Errorf("events: %v", events)
 	}
 	// The last of what there was: the second attempt finds nothing left, and must not say so.
-	p.watch("evalsha", 1)
+	p.Watch("evalsha", 1)
 	want(t, 0)(c.Take(ctx, "ours", 3, ""))
 }
 
@@ -69,7 +70,7 @@ func TestALostReplyIsUnknownAndTheSameOperationFindsOut(t *testing.T) {
 			p, client := behind(t, f, retries)
 			c := rediscounter.New(client, &f.o)
 			want(t, 1)(c.Add(ctx, "n", 1, ""))
-			p.watch("evalsha", 10)
+			p.Watch("evalsha", 10)
 			_, err := c.Add(ctx, "n", 4, "op")
 			var failure *rediscounter.Error
 			if holdfast.OutcomeOf(err) != holdfast.Unknown || !errors.As(err, &failure) || failure.Op != "add" {
@@ -79,7 +80,7 @@ func TestALostReplyIsUnknownAndTheSameOperationFindsOut(t *testing.T) {
 			if len(events) != 1 || events[0].Kind != rediscounter.EventUnknown || !errors.Is(events[0].Err, err) || events[0].CorrelationID != "request 7" {
 				t.Errorf("events: %+v", events)
 			}
-			p.watch("", 0)
+			p.Watch("", 0)
 			want(t, 5)(c.Add(ctx, "n", 4, "op"))
 			want(t, 5)(f.Get(ctx, "n"))
 		})
@@ -164,11 +165,11 @@ func TestRoundTrips(t *testing.T) {
 		"refusal": func() error { _, err := c.Take(ctx, "none", 1, ""); return err },
 		"get":     func() error { _, err := c.Get(ctx, "n"); return err },
 	} {
-		p.watch("", 0)
+		p.Watch("", 0)
 		if err := call(); err != nil && !errors.Is(err, rediscounter.ErrInsufficient) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if n := p.count(); n != 1 {
+		if n := p.Count(); n != 1 {
 			t.Errorf("%s: %d round trips", name, n)
 		}
 	}

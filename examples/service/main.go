@@ -43,7 +43,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	listener, err := net.Listen("tcp", *addr)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *addr)
 	if err == nil {
 		slog.Info("serving", "addr", listener.Addr())
 		err = run(ctx, *file, listener)
@@ -60,7 +60,7 @@ func run(ctx context.Context, file string, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
+	defer func() { _ = pool.Close() }()
 	db := sqltx.New(pool, tx.SQLite, nil)
 	if err := migrate(ctx, db); err != nil {
 		return err

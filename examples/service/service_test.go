@@ -14,7 +14,7 @@ import (
 // start runs the service on file, and returns how to call it and how to stop it.
 func start(t *testing.T, file string) (call func(method, path, header, value, body string) (int, string), stop func()) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/payments/pay"
 	"github.com/holdfast-go/holdfast/examples/queue/work"
 	"github.com/holdfast-go/holdfast/examples/signup/register"
+	"github.com/holdfast-go/holdfast/examples/stampede/herd"
 	"github.com/holdfast-go/holdfast/examples/tickets/box"
 	"github.com/holdfast-go/holdfast/examples/transfers/bank"
 	"github.com/holdfast-go/holdfast/examples/webhooks/hook"
@@ -55,6 +56,7 @@ var chapters = []chapter{
 	{name: "queue", hazard: "workers pull the same job", run: work.Run},
 	{name: "counters", hazard: "counter increments lost, or doubled by a retry", run: views.Run},
 	{name: "tickets", hazard: "stock oversold", run: box.Run},
+	{name: "stampede", hazard: "cache miss stampede, stale fill", run: herd.Run},
 	{name: "writeskew", hazard: "two doctors leave, each because the other is there", run: oncall.Run, needs: "PostgreSQL"},
 }
 

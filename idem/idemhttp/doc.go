@@ -44,7 +44,7 @@
 // # Refusals
 //
 // They are application/problem+json (RFC 9457) with a stable member code; see the Code constants for the statuses.
-// Options.Refuse can write another, and Options.Observer is told of each, with its cause.
+// Options.Refuse can write another, and Options.Observer is told of each, with its cause; those from 500 on are logged too.
 //
 // # Responses
 //
@@ -67,7 +67,8 @@
 //   - The process dies: as in package idem, before the commit nothing is there, after it everything.
 //   - A serialization failure: the handler runs again with the same body and an empty response. It must return the
 //     error, or run its statements in [tx.DB.Do]; if it answers 500 instead, the client gets that and has to come again.
-//   - The database is down: 503 with Retry-After. No request runs unprotected.
+//   - The database is down, slow or read-only: 503 with Retry-After. It is not migrated: 500. No request runs unprotected.
+//     The client is told what it may do, and Options.ErrorLog, by default that of the process, what is wrong.
 //
 // # Routers
 //

@@ -3,6 +3,7 @@ package idemhttp
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +22,10 @@ type Options struct {
 	// differently. Numbers are compared by their text: 1 and 1.0 differ. A body that has no canonical form, such as one with
 	// a member twice, also in two cases, is compared by its bytes. Default: all bodies are compared by their bytes.
 	CanonicalJSON bool
+	// ErrorLog is told of each refusal that is the service's own trouble, and not the client's: the cause of a status from 500
+	// on, at level Error, or Warn for 503. The client is not told it. What a client that has hung up made fail is left out.
+	// It never holds a key. Default: [slog.Default], as net/http logs what it cannot tell the client.
+	ErrorLog *slog.Logger
 	// Headers are response headers to keep besides [DefaultHeaders]. Credentials, cookies and headers of the connection are
 	// not kept even if they are listed. Default: none.
 	Headers []string

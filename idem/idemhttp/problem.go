@@ -1,10 +1,12 @@
 package idemhttp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -29,8 +31,8 @@ const (
 	CodeBodyTooLarge     = "idempotency_body_too_large"    // 413: see Options.MaxRequest
 	CodeKeyReused        = "idempotency_key_reused"        // 422: the key came with another request before
 	CodeOperationFailed  = "operation_failed"              // that of an [idem.Failure] without a body
-	CodeRequestFailed    = "request_failed"                // 500: the handler failed, and nothing was done
-	CodeMisconfigured    = "idempotency_misconfigured"     // 500: see Middleware.Check
+	CodeRequestFailed    = "request_failed"                // 500: the handler failed, or a stored answer cannot be read; see the detail
+	CodeMisconfigured    = "idempotency_misconfigured"     // 500: nothing was done; see Middleware.Check
 	CodeStoreUnavailable = "idempotency_store_unavailable" // 503, Retry-After: nothing was done
 	CodeOutcomeUnknown   = "idempotency_outcome_unknown"   // 503, Retry-After: a retry with the same key finds out
 )
@@ -75,8 +77,25 @@ func (p *Problem) Write(w http.ResponseWriter) {
 }
 
 func (m *Middleware[T]) refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
+	m.log(r, p)
 	holdfast.Observe(r.Context(), m.o.Observer, holdfast.Event{Kind: EventRefused, Name: p.Code, Err: p.Err})
 	m.o.Refuse(w, r, p)
+}
+
+// log tells the operator of what is wrong with the service.
+func (m *Middleware[T]) log(r *http.Request, p *Problem) {
+	level := slog.LevelError
+	switch {
+	case p.Status < http.StatusInternalServerError, errors.Is(r.Context().Err(), context.Canceled) && errors.Is(p.Err, context.Canceled):
+		return
+	case p.Status == http.StatusServiceUnavailable:
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{slog.Int("status", p.Status), slog.String("code", p.Code), slog.String("name", m.o.Name(r)), slog.Any("error", p.Err)}
+	if id := holdfast.CorrelationID(r.Context()); id != "" {
+		attrs = append(attrs, slog.String("correlation_id", id))
+	}
+	cmp.Or(m.o.ErrorLog, slog.Default()).LogAttrs(r.Context(), level, "idemhttp: a request was refused", attrs...)
 }
 
 // again is when to come back after a trouble of the server's.
@@ -91,13 +110,15 @@ func problemOf(err error, ran bool) *Problem {
 	outcome := holdfast.OutcomeOf(err)
 	switch {
 	case outcome == holdfast.NotApplied && errors.As(err, &aborted):
-		return abortedProblem(aborted)
+		return abortedProblem(aborted, ran)
 	case outcome == holdfast.Unknown && errors.Is(err, idem.ErrOutcomeUnknown):
 		return &Problem{
 			Status: http.StatusServiceUnavailable, Code: CodeOutcomeUnknown, RetryAfter: again, Err: err,
 			Detail: "Nobody knows whether the operation was done. Send the request again with the same key: that is safe, and finds out.",
 		}
 	case ran:
+	case errors.As(err, &inFlight) && inFlight.Nested: // the middleware stands twice in the way of the request
+		return misconfigured(err)
 	case errors.As(err, &inFlight):
 		return &Problem{
 			Status: http.StatusConflict, Code: CodeInFlight, RetryAfter: inFlight.RetryAfter, Err: err,
@@ -119,12 +140,22 @@ func problemOf(err error, ran bool) *Problem {
 		return misconfigured(err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return unavailable(err)
+	case errors.Is(err, idem.ErrResult):
+		return unread(err)
+	case outcome == holdfast.NotApplied: // options that cannot be used
+		return misconfigured(err)
 	}
 	return failed(err)
 }
 
-// abortedProblem is the one of a transaction that was rolled back.
-func abortedProblem(err *tx.AbortError) *Problem {
+// abortedProblem is the one of a transaction that was rolled back. Before the handler ran, only the store can have failed.
+func abortedProblem(err *tx.AbortError, ran bool) *Problem {
+	switch {
+	case !ran && err.Class == tx.Undefined:
+		return misconfigured(err)
+	case !ran:
+		return unavailable(err)
+	}
 	switch err.Class {
 	case tx.NotSent, tx.Lost, tx.Retryable, tx.ReadOnly:
 		return unavailable(err)
@@ -150,10 +181,17 @@ func failed(err error) *Problem {
 	return p
 }
 
+func unread(err error) *Problem {
+	return &Problem{
+		Status: http.StatusInternalServerError, Code: CodeRequestFailed, Err: err,
+		Detail: "The request was processed before, and its answer cannot be read. It is not processed again.",
+	}
+}
+
 func misconfigured(err error) *Problem {
 	return &Problem{
 		Status: http.StatusInternalServerError, Code: CodeMisconfigured, Err: err,
-		Detail: "The service is not set up to take keys.",
+		Detail: "The service is not set up to take keys, and nothing was done.",
 	}
 }
 

@@ -176,7 +176,7 @@ func (x *exchange[T]) replay(stored []byte, lost bool) {
 	case lost, err == nil && a.over:
 		x.m.refuse(x.w, x.r, notRetained(idem.ErrNotRetained))
 	case err != nil:
-		x.m.refuse(x.w, x.r, problemOf(err, false))
+		x.m.refuse(x.w, x.r, unread(err))
 	default:
 		a.send(x.w, x.r.Method, x.m.o.ReplayHeader)
 	}

@@ -3,7 +3,6 @@ package idemtest_test
 import (
 	"context"
 	"errors"
-	"net/url"
 	"testing"
 	"time"
 
@@ -24,14 +23,8 @@ func TestOnlyTheServersClockCounts(t *testing.T) {
 		if err := idem.Migrate(t.Context(), pgxtx.New(newPool(t, address)), idem.Names{}); err != nil {
 			t.Fatal(err)
 		}
-		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := u.Query()
-		q.Set("search_path", q.Get("search_path")+",pg_catalog") // what stands there hides what is built in
-		u.RawQuery = q.Encode()
-		pool := newPool(t, u.String())
+		path := parameter(t, address, "search_path") + ",pg_catalog" // what stands there hides what is built in
+		pool := newPool(t, with(t, address, "search_path", path))
 		set := func(skew string) {
 			t.Helper()
 			for _, clock := range []string{"clock_timestamp", "now"} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
 )
 
@@ -218,10 +219,22 @@ func rotation[T any](s *suite[T]) {
 			s.Fatalf("step %d: got %v, want %v", i, err, step.want)
 		}
 	}
+	s.outcome(do(with(newer), "older"), holdfast.Applied)
+	for outcome, o := range map[holdfast.Outcome]*idem.Options{
+		holdfast.NotApplied: {Codecs: []idem.Codec{older}}, holdfast.Applied: {Codecs: []idem.Codec{older}, KeepFailedWrites: true},
+	} {
+		name := outcome.String()
+		_, err := idem.Do(s.ctx, idem.New(s.DB, o), key(name), failing(s, name, runs, &idem.Failure{Status: 402}))
+		s.outcome(err, outcome)
+		o.Codecs = nil
+		_, err = idem.Do(s.ctx, idem.New(s.DB, o), key(name), failing(s, name, runs, nil))
+		s.want(err, idem.ErrResult)
+		s.outcome(err, outcome)
+	}
 	if err := do(with(newer), "older"); !strings.Contains(err.Error(), "Options.Codecs") || strings.Contains(err.Error(), "ooo") {
 		s.Fatalf("got %v", err)
 	}
-	s.count(runs, 3)
+	s.count(runs, 5)
 }
 
 func sealFails[T any](s *suite[T]) {

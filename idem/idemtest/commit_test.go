@@ -144,6 +144,37 @@ func TestLostReplyOfAnInbox(t *testing.T) {
 	}
 }
 
+// An answer that another process has stored since does not prove the commit whose reply was lost: it is the answer, and what
+// waits for the commit does not happen.
+func TestLostCommitIsNotThatOfAnother(t *testing.T) {
+	t.Parallel()
+	c := newCutter(t)
+	key := idem.Key{Scope: "s", Name: "n", Value: "v"}
+	runs, hooks, others := 0, 0, 0
+	other := idem.New(c.direct, &idem.Options{Wait: time.Minute})
+	keys := idem.New(c.db.Observed(holdfast.ObserverFunc(func(_ context.Context, e holdfast.Event) {
+		if e.Kind != tx.EventCommitUnknown {
+			return
+		}
+		if res, err := idem.Do(t.Context(), other, key, c.apply("other", &others)); err != nil || res.Replayed {
+			t.Errorf("the other: got %+v, %v", res, err)
+		}
+	})), nil)
+	cut := c.proxy.CutBefore(wire.Runs("commit"))
+	res, err := idem.Do(t.Context(), keys, key, func(ctx context.Context, tt pgx.Tx) (int, error) {
+		if err := tx.AfterCommit(ctx, func(context.Context) { hooks++ }); err != nil {
+			return 0, err
+		}
+		return c.apply("mine", &runs)(ctx, tt)
+	})
+	if err != nil || !res.Replayed || cut.Hits() != 1 || runs != 1 || hooks != 0 {
+		t.Fatalf("got %+v, %v, %d cuts, %d runs, %d hooks", res, err, cut.Hits(), runs, hooks)
+	}
+	if c.effects("mine") != 0 || c.effects("other") != 1 {
+		t.Fatalf("%d effects of the lost one, %d of the other", c.effects("mine"), c.effects("other"))
+	}
+}
+
 // A mark that another delivery has made since does not prove the commit whose reply was lost.
 func TestLostMarkIsNotThatOfAnother(t *testing.T) {
 	t.Parallel()

@@ -3,8 +3,10 @@ package idemtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/tx"
@@ -12,7 +14,8 @@ import (
 
 func edgeRules[T any]() []rule[T] {
 	return []rule[T]{
-		{"InsideItself", "a key that is called from its own closure is in flight", insideItself[T]},
+		{"InsideItself", "a key that is called from its own closure is in flight, through whatever Keys, and is told so", insideItself[T]},
+		{"InsideAnotherTable", "keys of two tables that are equal nest", insideAnotherTable[T]},
 		{"Discard", "a closure that returns tx.ErrDiscard is not told that its work was done", discards[T]},
 		{"Interface", "a result of an interface type is replayed whatever it holds", interfaces[T]},
 		{"FailureBytes", "a failure comes back byte for byte, and without its body above the limit", failureBytes[T]},
@@ -23,19 +26,66 @@ func edgeRules[T any]() []rule[T] {
 }
 
 func insideItself[T any](s *suite[T]) {
-	keys, runs := idem.New(s.DB, nil), &counter{}
-	_, err := idem.Do(s.ctx, keys, key("itself"), func(ctx context.Context, t T) (int, error) {
-		runs.add()
-		_, err := idem.Do(ctx, keys, key("itself"), work(s, "inner", runs, 1))
+	for _, level := range s.levels() {
+		db := s.DB.With(tx.Options{Isolation: level})
+		outer := idem.New(db, nil)
+		others := map[string]*idem.Keys[T]{
+			"the same": outer, "another": idem.New(s.DB, nil), "one that waits": idem.New(db, &idem.Options{Wait: time.Hour}),
+		}
+		if s.DB.Dialect().Capabilities.Schemas {
+			var schema string
+			s.must(s.DB.Conn().QueryRow(s.ctx, "select current_schema()").Scan(&schema))
+			others["one that names the schema"] = idem.New(db, &idem.Options{Schema: schema, AllowReuse: true})
+		}
+		for what, inner := range others {
+			name, runs := fmt.Sprint(what, " at ", level), &counter{}
+			refused := func(err error) {
+				var inFlight *idem.InFlightError
+				if !errors.As(err, &inFlight) || !inFlight.Nested || !strings.Contains(err.Error(), "inside") {
+					s.Errorf("%s: got %v", name, err)
+				}
+			}
+			_, err := idem.Do(s.ctx, outer, key(name), func(ctx context.Context, t T) (int, error) {
+				runs.add()
+				_, err := idem.Do(ctx, inner, key(name), work(s, "inner", runs, 1))
+				refused(err)
+				_, err = idem.DoTx(ctx, inner, t, key(name), work(s, "inner", runs, 1))
+				refused(err)
+				_, err = idem.Do(ctx, inner, key(name+" in between"), func(ctx context.Context, t T) (int, error) {
+					_, err := idem.DoTx(ctx, inner, t, key(name), work(s, "inner", runs, 1))
+					refused(err)
+					return 1, nil
+				})
+				return 1, errors.Join(err, s.apply(ctx, t, name))
+			})
+			s.must(err)
+			s.count(runs, 1)
+			s.wantEffects(name, 1)
+		}
+	}
+	f := s.begin()
+	_, err := idem.DoTx(s.ctx, idem.New(s.DB, nil), f.Tx, key("foreign"), func(ctx context.Context, t T) (int, error) {
+		_, err := idem.DoTx(ctx, idem.New(s.DB, nil), t, key("foreign"), work(s, "inner", &counter{}, 1))
 		s.want(err, idem.ErrInFlight)
-		_, err = idem.DoTx(ctx, keys, t, key("itself"), work(s, "inner", runs, 1))
-		s.want(err, idem.ErrInFlight)
-		return 1, s.apply(ctx, t, "outer")
+		return 1, nil
 	})
-	s.must(err)
-	s.count(runs, 1)
-	s.wantEffects("outer", 1)
+	s.must(errors.Join(err, f.Commit(s.ctx)))
 	s.wantEffects("inner", 0)
+}
+
+func insideAnotherTable[T any](s *suite[T]) {
+	s.must(idem.Migrate(s.ctx, s.DB, idem.Names{Keys: "other"}))
+	outer, inner := idem.New(s.DB, nil), idem.New(s.DB, &idem.Options{Table: "other"})
+	for i := range 2 {
+		res, err := idem.Do(s.ctx, outer, key("nest"), func(ctx context.Context, _ T) (string, error) {
+			res, err := idem.Do(ctx, inner, key("nest"), work(s, "nest", &counter{}, "inner"))
+			return res.Value, err
+		})
+		if err != nil || res.Value != "inner" || res.Replayed != (i > 0) {
+			s.Fatalf("got %+v, %v", res, err)
+		}
+	}
+	s.wantEffects("nest", 1)
 }
 
 func discards[T any](s *suite[T]) {

@@ -24,6 +24,7 @@ func failureRules[T any]() []rule[T] {
 		{"Panic", "a panic frees the key and goes on up", panics[T]},
 		{"Goexit", "runtime.Goexit frees the key", goexit[T]},
 		{"Overtaken", "an answer that another execution stored meanwhile wins, and the work is rolled back", overtaken[T]},
+		{"OvertakenAndGone", "if that answer has gone again, or there is only its tombstone, the key has expired, and nothing is done", overtakenAndGone[T]},
 		{"OvertakenInReuse", "so it is when both did new work under an expired key: the late answer does not overwrite the other", overtakenInReuse[T]},
 	}
 }
@@ -253,6 +254,55 @@ func overtaken[T any](s *suite[T]) {
 	}
 	s.count(runs, 1)
 	s.wantEffects("overtaken", 0)
+	// That of a call inside says nothing of the key around it.
+	_, err = idem.Do(s.ctx, other, key("inner"), work(s, "other", &counter{}, 9))
+	s.must(err)
+	_, err = idem.Do(s.ctx, keys, key("around"), func(ctx context.Context, _ T) (int, error) {
+		runs.add()
+		_, err := idem.Do(ctx, keys, key("inner"), func(context.Context, T) (int, error) {
+			s.exec("insert into idem_key select * from other on conflict do nothing")
+			return 1, nil
+		})
+		return 1, err
+	})
+	if err == nil || errors.Is(err, idem.ErrKeyExpired) {
+		s.Fatalf("got %v", err)
+	}
+	s.outcome(err, holdfast.NotApplied)
+	s.count(runs, 2)
+}
+
+func overtakenAndGone[T any](s *suite[T]) {
+	if !s.DB.Dialect().Capabilities.ConcurrentWriters {
+		s.Log("one writer at a time: nobody can store an answer meanwhile")
+		return
+	}
+	s.must(idem.Migrate(s.ctx, s.DB, idem.Names{Keys: "other"}))
+	for what, end := range map[string]string{
+		"gone":    "delete from idem_key",
+		"expired": "update idem_key set expires_at = created_at",
+		"buried":  "update idem_key set state = 4, body = null, expires_at = created_at",
+	} {
+		claims := 0
+		db := s.between(func() {
+			if claims++; claims == 2 { // the first could not store its answer
+				s.exec(end)
+			}
+		})
+		_, err := idem.Do(s.ctx, idem.New(s.DB, &idem.Options{Table: "other"}), key(what), work(s, "other", &counter{}, 9))
+		s.must(err)
+		runs := &counter{}
+		_, err = idem.Do(s.ctx, idem.New(db, nil), key(what), func(ctx context.Context, t T) (int, error) {
+			runs.add()
+			s.exec("insert into idem_key select * from other")
+			return 1, s.apply(ctx, t, what)
+		})
+		s.want(err, idem.ErrKeyExpired)
+		s.count(runs, 1)
+		s.wantEffects(what, 0)
+		s.exec("delete from idem_key")
+		s.exec("delete from other")
+	}
 }
 
 func overtakenInReuse[T any](s *suite[T]) {
@@ -293,8 +343,11 @@ func overtakenInReuse[T any](s *suite[T]) {
 			s.exec("update idem_key set nonce = nonce + 1 where k in (select k from other)") // the other's has expired, too
 			return 2, s.apply(ctx, t, name)
 		})
-		if err == nil {
+		switch {
+		case err == nil:
 			s.Fatalf("%s: the answer of another was overwritten", name)
+		case level <= tx.ReadCommitted: // above, it is a conflict each time
+			s.want(err, idem.ErrKeyExpired)
 		}
 		s.wantEffects(name, 0)
 		s.exec("delete from other")

@@ -1,7 +1,11 @@
 package idemtest_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/idem/idemhttp"
 	"github.com/holdfast-go/holdfast/internal/testdb"
@@ -20,7 +25,7 @@ import (
 
 // service returns a function that sends a request with a key to a service on db, whose handler is work.
 func service(t *testing.T, db *tx.DB[pgx.Tx], work func(context.Context, pgx.Tx) (int, error)) func(key string) *httptest.ResponseRecorder {
-	m := idemhttp.New(idem.New(db, nil), idemhttp.NoScope, &idemhttp.Options{KeyOptional: true})
+	m := idemhttp.New(idem.New(db, nil), idemhttp.NoScope, &idemhttp.Options{KeyOptional: true, ErrorLog: slog.New(slog.DiscardHandler)})
 	handler := m.Handler(func(w http.ResponseWriter, r *http.Request, t pgx.Tx) error {
 		w.WriteHeader(http.StatusCreated)
 		_, err := work(r.Context(), t)
@@ -85,8 +90,132 @@ func TestHTTPOutcomeUnknown(t *testing.T) {
 	}
 }
 
-func TestHTTPStoreIsDown(t *testing.T) {
+// logged keeps what a service tells its operator.
+type logged struct{ bytes.Buffer }
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
+
+// A store that fails is told to the client as what it may do about it, and to the operator as what is wrong.
+func TestHTTPStoreFails(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct {
+		db      func(t *testing.T) *tx.DB[pgx.Tx]
+		options *idem.Options
+		timeout time.Duration
+		status  int
+		code    string
+		level   string
+		log     string
+	}{
+		"down":         {db: downDB, status: 503, code: idemhttp.CodeStoreUnavailable, level: "WARN", log: "tx: the database could not be reached"},
+		"read-only":    {db: readOnlyDB, status: 503, code: idemhttp.CodeStoreUnavailable, level: "WARN", log: "connect to the primary"},
+		"not migrated": {db: emptyDB, status: 500, code: idemhttp.CodeMisconfigured, level: "ERROR", log: "apply the package's migrations"},
+		"half migrated": {
+			db:     func(t *testing.T) *tx.DB[pgx.Tx] { return alteredDB(t, "alter table idem_key drop column nonce") },
+			status: 500, code: idemhttp.CodeMisconfigured, level: "ERROR", log: "apply the package's migrations",
+		},
+		"slow":   {db: busyDB, timeout: 50 * time.Millisecond, status: 503, code: idemhttp.CodeStoreUnavailable, level: "WARN", log: "deadline exceeded"},
+		"locked": {db: lockedDB, status: 503, code: idemhttp.CodeStoreUnavailable, level: "WARN", log: "statement timeout"},
+		"no such options": {
+			db: emptyDB, options: &idem.Options{TTL: -1}, status: 500, code: idemhttp.CodeMisconfigured, level: "ERROR", log: "Options.TTL",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log logged
+			m := idemhttp.New(idem.New(c.db(t), c.options), idemhttp.NoScope, &idemhttp.Options{ErrorLog: log.logger()})
+			handler := m.Handler(func(http.ResponseWriter, *http.Request, pgx.Tx) error {
+				if name != "read-only" { // which is found out at the end
+					t.Error("a request ran unprotected")
+				}
+				return nil
+			})
+			ctx, cancel := context.WithTimeout(holdfast.WithCorrelationID(t.Context(), "trace me"), cmp.Or(c.timeout, time.Minute))
+			defer cancel()
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
+			r.Header.Set("Idempotency-Key", "secret")
+			rec := httptest.NewRecorder()
+			handler.ServeHTTP(rec, r)
+			wantStatus(t, name, rec, c.status, c.code, false)
+			if (rec.Header().Get("Retry-After") == "1") != (c.status == http.StatusServiceUnavailable) {
+				t.Errorf("got %v", rec.Header())
+			}
+			if body := rec.Body.String(); !strings.Contains(body, "nothing was done") || strings.Contains(body, "tx:") {
+				t.Errorf("got %s", body)
+			}
+			var line struct{ Level, Msg, Code, Name, Error, Correlation_ID string }
+			if err := json.Unmarshal(log.Bytes(), &line); err != nil { // one line
+				t.Fatalf("logged %q: %v", log.String(), err)
+			}
+			if line.Level != c.level || line.Code != c.code || line.Name != "POST" || line.Correlation_ID != "trace me" ||
+				!strings.HasPrefix(line.Msg, "idemhttp: ") || !strings.Contains(line.Error, c.log) || strings.Contains(log.String(), "secret") {
+				t.Errorf("logged %s", log.String())
+			}
+		})
+	}
+}
+
+func emptyDB(t *testing.T) *tx.DB[pgx.Tx] {
+	t.Helper()
+	return pgxtx.New(newPool(t, testdb.Postgres(t)))
+}
+
+func alteredDB(t *testing.T, query string) *tx.DB[pgx.Tx] {
+	t.Helper()
+	db := emptyDB(t)
+	if err := idem.Migrate(t.Context(), db, idem.Names{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Conn().Exec(t.Context(), query); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func readOnlyDB(t *testing.T) *tx.DB[pgx.Tx] {
+	t.Helper()
+	address := testdb.Postgres(t)
+	if err := idem.Migrate(t.Context(), pgxtx.New(newPool(t, address)), idem.Names{}); err != nil {
+		t.Fatal(err)
+	}
+	return pgxtx.New(newPool(t, with(t, address, "default_transaction_read_only", "on")))
+}
+
+// busyDB has no connection for anybody.
+func busyDB(t *testing.T) *tx.DB[pgx.Tx] {
+	t.Helper()
+	pool := newPool(t, testdb.Postgres(t))
+	for range pool.Config().MaxConns {
+		taken, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(taken.Release)
+	}
+	return pgxtx.New(pool)
+}
+
+// lockedDB has a table that somebody else has locked for long.
+func lockedDB(t *testing.T) *tx.DB[pgx.Tx] {
+	t.Helper()
+	address := testdb.Postgres(t)
+	pool := newPool(t, address)
+	if err := idem.Migrate(t.Context(), pgxtx.New(pool), idem.Names{}); err != nil {
+		t.Fatal(err)
+	}
+	other, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Rollback(context.Background()) })
+	if _, err := other.Exec(t.Context(), "lock table idem_key"); err != nil {
+		t.Fatal(err)
+	}
+	return pgxtx.New(newPool(t, with(t, address, "statement_timeout", "50ms")))
+}
+
+func downDB(t *testing.T) *tx.DB[pgx.Tx] {
+	t.Helper()
 	server := testdb.PostgresServer(t)
 	db := pgxtx.New(newPool(t, server.URL()))
 	if err := idem.Migrate(t.Context(), db, idem.Names{}); err != nil {
@@ -95,15 +224,14 @@ func TestHTTPStoreIsDown(t *testing.T) {
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	post := service(t, db, func(context.Context, pgx.Tx) (int, error) {
+	return db
+}
+
+func TestHTTPStoreIsDownWithoutAKey(t *testing.T) {
+	t.Parallel()
+	post := service(t, downDB(t), func(context.Context, pgx.Tx) (int, error) {
 		t.Error("a request ran unprotected")
 		return 0, nil
 	})
-	for _, key := range []string{"k", ""} {
-		rec := post(key)
-		wantStatus(t, "down", rec, http.StatusServiceUnavailable, idemhttp.CodeStoreUnavailable, false)
-		if rec.Header().Get("Retry-After") != "1" {
-			t.Errorf("got %v", rec.Header())
-		}
-	}
+	wantStatus(t, "down", post(""), http.StatusServiceUnavailable, idemhttp.CodeStoreUnavailable, false)
 }

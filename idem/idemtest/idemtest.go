@@ -48,6 +48,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	rules = append(rules, codecRules[T]()...)
 	rules = append(rules, cacheRules[T]()...)
 	rules = append(rules, raceRules[T]()...)
+	rules = append(rules, betweenRules[T]()...)
 	rules = append(rules, hotRules[T]()...)
 	rules = append(rules, processRules[T]()...)
 	rules = append(rules, inboxRules[T]()...)

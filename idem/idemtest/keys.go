@@ -199,12 +199,21 @@ func unencodable[T any](s *suite[T]) {
 	keys, runs := idem.New(s.DB, nil), &counter{}
 	_, err := idem.Do(s.ctx, keys, key("chan"), work(s, "chan", runs, make(chan int)))
 	s.want(err, idem.ErrResult)
+	s.outcome(err, holdfast.NotApplied)
 	s.wantEffects("chan", 0)
 	_, err = idem.Do(s.ctx, keys, key("chan"), work(s, "chan", runs, "text"))
 	s.must(err)
 	_, err = idem.Do(s.ctx, keys, key("chan"), work(s, "chan", runs, 1))
 	s.want(err, idem.ErrResult)
+	s.outcome(err, holdfast.Applied)
 	s.wantEffects("chan", 1)
+}
+
+func (s *suite[T]) outcome(err error, want holdfast.Outcome) {
+	s.Helper()
+	if got := holdfast.OutcomeOf(err); got != want {
+		s.Fatalf("the outcome of %v is %v, want %v", err, got, want)
+	}
 }
 
 func nilFunc[T any](s *suite[T]) {

@@ -144,10 +144,7 @@ func (s *suite[T]) levels() []tx.Isolation {
 // awaitExpiry waits until the server's clock has left no more than alive rows of the table unexpired.
 func (s *suite[T]) awaitExpiry(table string, alive int) {
 	s.Helper()
-	now := "clock_timestamp()"
-	if !s.DB.Dialect().Capabilities.Schemas {
-		now = "cast((julianday('now') - 2440587.5) * 86400000 as integer)"
-	}
+	now := s.DB.Dialect().Now
 	for left := alive + 1; left > alive; {
 		s.must(s.DB.Conn().QueryRow(s.ctx, "select count(*) from "+table+" where expires_at > "+now).Scan(&left))
 	}

@@ -2,6 +2,7 @@ package idemtest_test
 
 import (
 	"context"
+	"net/url"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -40,4 +41,28 @@ func newPool(t testing.TB, url string) *pgxpool.Pool {
 	}
 	t.Cleanup(pool.Close)
 	return pool
+}
+
+// with returns an address with a parameter of the session set.
+func with(t testing.TB, address, name, value string) string {
+	t.Helper()
+	u, q := parse(t, address)
+	q.Set(name, value)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+func parameter(t testing.TB, address, name string) string {
+	t.Helper()
+	_, q := parse(t, address)
+	return q.Get(name)
+}
+
+func parse(t testing.TB, address string) (*url.URL, url.Values) {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u, u.Query()
 }

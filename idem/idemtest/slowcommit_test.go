@@ -11,24 +11,27 @@ import (
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/tx"
 )
 
 // A commit that still goes on when its connection breaks is neither done nor undone: who takes it for undone does the work
 // again, and who takes it for done tells of what can yet fail.
 func TestCommitThatGoesOnIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	t.Run("keys", func(t *testing.T) {
-		t.Parallel()
-		c := newCutter(t)
-		keys, runs := idem.New(c.db, nil), 0
-		c.goesOn(func(ctx context.Context) error {
-			_, err := idem.Do(ctx, keys, idem.Key{Scope: "s", Name: "n", Value: "slow"}, c.apply("slow", &runs))
-			return err
+	for _, level := range []tx.Isolation{tx.ReadCommitted, tx.RepeatableRead, tx.Serializable} {
+		t.Run("keys at "+level.String(), func(t *testing.T) {
+			t.Parallel()
+			c := newCutter(t)
+			keys, runs := idem.New(c.db.With(tx.Options{Isolation: level}), nil), 0
+			c.goesOn(func(ctx context.Context) error {
+				_, err := idem.Do(ctx, keys, idem.Key{Scope: "s", Name: "n", Value: "slow"}, c.apply("slow", &runs))
+				return err
+			})
+			if n := c.effects("slow"); runs != 1 || n != 1 {
+				t.Errorf("%d runs, %d effects", runs, n)
+			}
 		})
-		if n := c.effects("slow"); runs != 1 || n != 1 {
-			t.Errorf("%d runs, %d effects", runs, n)
-		}
-	})
+	}
 	t.Run("inbox", func(t *testing.T) {
 		t.Parallel()
 		c := newCutter(t)
@@ -46,7 +49,8 @@ func TestCommitThatGoesOnIsWaitedFor(t *testing.T) {
 	})
 }
 
-// goesOn breaks the connection of do while its commit waits for a lock, and lets the commit go on once do has looked twice.
+// goesOn breaks the connection of do while its commit waits for a lock, and lets the commit go on once do has
+// looked several times.
 func (c *cutter) goesOn(do func(ctx context.Context) error) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
@@ -76,7 +80,7 @@ func (c *cutter) goesOn(do func(ctx context.Context) error) {
 		asksKey, asksMark := wire.Runs("select case when not exists"), wire.Runs("with lock as materialized")
 		looks := c.proxy.Watch(func(m wire.Message) bool { return asksKey(m) || asksMark(m) })
 		c.proxy.Break()
-		for looks.Hits() < 2 {
+		for looks.Hits() < 5 {
 			select {
 			case err := <-done:
 				c.Errorf("it did not wait for the commit: %v", err)

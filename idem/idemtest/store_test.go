@@ -3,7 +3,6 @@ package idemtest_test
 import (
 	"context"
 	"errors"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -66,24 +65,13 @@ func TestStoreIsDown(t *testing.T) {
 
 func TestStoreIsReadOnly(t *testing.T) {
 	t.Parallel()
-	address := testdb.Postgres(t)
-	if err := idem.Migrate(t.Context(), pgxtx.New(newPool(t, address)), idem.Names{}); err != nil {
-		t.Fatal(err)
-	}
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := u.Query()
-	q.Set("default_transaction_read_only", "on")
-	u.RawQuery = q.Encode()
-	db := pgxtx.New(newPool(t, u.String()))
+	db := readOnlyDB(t)
 	for _, check := range []func(context.Context) error{idem.New(db, nil).Check, idem.NewInbox(db, "c", nil).Check} {
 		if err := check(t.Context()); !errors.Is(err, tx.ErrReadOnly) {
 			t.Errorf("Check: got %v", err)
 		}
 	}
-	_, err = idem.Do(t.Context(), idem.New(db, nil), idem.Key{Scope: "s", Name: "n", Value: "v"},
+	_, err := idem.Do(t.Context(), idem.New(db, nil), idem.Key{Scope: "s", Name: "n", Value: "v"},
 		func(context.Context, pgx.Tx) (int, error) { return 1, nil })
 	if !errors.Is(err, tx.ErrReadOnly) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
 		t.Errorf("Do: got %v", err)

@@ -1,10 +1,12 @@
 package idemtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,9 +43,19 @@ func tenantOf(r *http.Request) (string, error) {
 	return "", errors.New("a stranger")
 }
 
+// silent are options of a service whose operator need not hear of what a rule does to it.
+func silent() *idemhttp.Options {
+	return &idemhttp.Options{ErrorLog: slog.New(slog.DiscardHandler)}
+}
+
 // serve returns a service whose handler is fn, or else applies the body of the request as an effect and answers 201.
 func (s *suite[T]) serve(ko *idem.Options, o *idemhttp.Options, fn func(w http.ResponseWriter, r *http.Request, t T) error) *web[T] {
-	w := &web[T]{suite: s, m: idemhttp.New(idem.New(s.DB, ko), tenantOf, o), runs: &counter{}}
+	options := silent()
+	if o != nil {
+		*options = *o
+		options.ErrorLog = cmp.Or(options.ErrorLog, silent().ErrorLog)
+	}
+	w := &web[T]{suite: s, m: idemhttp.New(idem.New(s.DB, ko), tenantOf, options), runs: &counter{}}
 	s.must(w.m.Check(s.ctx))
 	w.handler = w.m.Handler(func(rw http.ResponseWriter, r *http.Request, t T) error {
 		w.runs.add()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"os"
@@ -21,6 +22,8 @@ import (
 func webFailureRules[T any]() []rule[T] {
 	return []rule[T]{
 		{"HTTPPanic", "a panic or Goexit of the handler rolls back, sends nothing, frees the key and goes on up", webPanic[T]},
+		{"HTTPErrorLog", "what is wrong with the service is logged, with its cause, and what is the client's fault is not", webErrorLog[T]},
+		{"HTTPTwiceAround", "a middleware that stands twice in the way of a request says so, and does not send the client to wait", webTwiceAround[T]},
 		{"HTTPSavedFirst", "a response whose commit fails is not sent", webSavedFirst[T]},
 		{"HTTPRunsAgain", "after a conflict the handler runs again, with the request as it came and an empty response", webRunsAgain[T]},
 		{"HTTPConflictInSavepoint", "a conflict inside tx.DB.Do starts over although the handler answered 500", webSavepoint[T]},
@@ -62,6 +65,48 @@ func webPanic[T any](s *suite[T]) {
 	end = nil
 	w.answer("retry", w.post("k", "panic"), http.StatusOK, "half", false)
 	s.wantEffects("panic", 1)
+}
+
+func webErrorLog[T any](s *suite[T]) {
+	var log bytes.Buffer
+	status, end := 0, func() {}
+	w := s.serve(nil, &idemhttp.Options{ErrorLog: slog.New(slog.NewTextHandler(&log, nil))}, func(rw http.ResponseWriter, r *http.Request, _ T) error {
+		if end(); status != 0 {
+			rw.WriteHeader(status)
+			return nil
+		}
+		return errors.Join(errPlain, r.Context().Err())
+	})
+	logs := func(what string, want ...string) {
+		s.Helper()
+		if len(want) == 0 && log.Len() > 0 || strings.Count(log.String(), "\n") > 1 {
+			s.Errorf("%s: logged %s", what, log.String())
+		}
+		for _, text := range want {
+			if !strings.Contains(log.String(), text) {
+				s.Errorf("%s: logged %q, want %q", what, log.String(), text)
+			}
+		}
+		log.Reset()
+	}
+	w.problem("an error", w.post("secret", ""), http.StatusInternalServerError, idemhttp.CodeRequestFailed)
+	logs("an error", "level=ERROR", "status=500", "name=POST", "code="+idemhttp.CodeRequestFailed, errPlain.Error())
+	w.problem("no key", w.post("", ""), http.StatusBadRequest, idemhttp.CodeKeyInvalid)
+	logs("no key")
+	for _, status = range []int{http.StatusNotFound, http.StatusBadGateway} { // its own
+		w.answer("a response", w.post(fmt.Sprint(status), ""), status, "", false)
+		logs("a response")
+	}
+	ctx, hangUp := context.WithCancel(s.ctx)
+	status, end = 0, hangUp
+	w.post("gone", "", func(r *http.Request) { *r = *r.WithContext(ctx) })
+	logs("a client that hung up")
+}
+
+func webTwiceAround[T any](s *suite[T]) {
+	m := idemhttp.New(idem.New(s.DB, nil), tenantOf, silent())
+	w := &web[T]{suite: s, m: m, handler: m.Wrap(m.Wrap(http.NotFoundHandler()))}
+	w.problem("twice", w.post("k", ""), http.StatusInternalServerError, idemhttp.CodeMisconfigured)
 }
 
 func webSavedFirst[T any](s *suite[T]) {
@@ -167,7 +212,7 @@ func webRefusedAfterConflict[T any](s *suite[T]) {
 }
 
 func webEndless[T any](s *suite[T]) {
-	w := &web[T]{suite: s, m: idemhttp.New(idem.New(s.DB.With(tx.Options{Attempts: 2}), nil), tenantOf, nil), runs: &counter{}}
+	w := &web[T]{suite: s, m: idemhttp.New(idem.New(s.DB.With(tx.Options{Attempts: 2}), nil), tenantOf, silent()), runs: &counter{}}
 	w.handler = w.m.Handler(func(_ http.ResponseWriter, r *http.Request, t T) error {
 		w.runs.add()
 		return errors.Join(s.applyBody(r, t), &stateError{"40001"})
@@ -197,7 +242,11 @@ func webStrangeEntry[T any](s *suite[T]) {
 	w.answer("first", w.post("k", "strange"), http.StatusCreated, "made", false)
 	for _, body := range [][]byte{{}, {2}, []byte("{}"), {1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}} {
 		s.exec("update idem_key set body = $1", body)
-		w.problem(fmt.Sprint(body), w.post("k", "strange"), http.StatusInternalServerError, idemhttp.CodeRequestFailed)
+		rec := w.post("k", "strange")
+		w.problem(fmt.Sprint(body), rec, http.StatusInternalServerError, idemhttp.CodeRequestFailed)
+		if !strings.Contains(rec.Body.String(), "was processed before") {
+			s.Errorf("got %s", rec.Body)
+		}
 	}
 	s.count(w.runs, 1)
 }

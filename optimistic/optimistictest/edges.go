@@ -2,6 +2,7 @@ package optimistictest
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	holdfast "github.com/holdfast-go/holdfast"
@@ -15,6 +16,8 @@ func edgeRules[T any]() []rule[T] {
 		{"BadTables", "a table that cannot be used is reported by every verb and by Check", badTables[T]},
 		{"QuotedNames", "names are quoted as they are, with quotes and SQL in them", quotedNames[T]},
 		{"Cancelled", "a context that has ended writes nothing, and says so", cancelled[T]},
+		{"WrongColumns", "a version that is no integer and a key that is not unique are named by Check", wrongColumns[T]},
+		{"WrongValues", "a key or a value that its column cannot have is told as such, and nothing is written", wrongValues[T]},
 		{"NumericKeys", "keys and versions of other integer types work", numericKeys[T]},
 	}
 }
@@ -100,6 +103,93 @@ func cancelled[T any](s *suite[T]) {
 	_, err = s.docs.SetMany(ctx, []optimistic.Item{{Want: at("a", 0)}})
 	s.want(err, errPlain)
 	s.is("a", "made", 0)
+}
+
+func wrongColumns[T any](s *suite[T]) {
+	s.exec("create table odd (id text primary key, other text, stamp timestamp, words text, small smallint, whole integer, big bigint)")
+	for _, c := range []struct {
+		table optimistic.Table
+		seed  bool
+		wrong string
+	}{
+		{optimistic.Table{Version: "stamp"}, false, "stamp"},
+		{optimistic.Table{Version: "words"}, false, "words"},
+		{optimistic.Table{Version: "small"}, false, ""},
+		{optimistic.Table{Version: "whole"}, false, ""},
+		{optimistic.Table{Version: "big"}, true, ""},
+		{optimistic.Table{Version: "big", Key: "other"}, false, "other"},
+	} {
+		c.table.Name = "odd"
+		err := optimistic.New(s.DB, c.table, &optimistic.Options{SeedVersions: c.seed}).Check(s.ctx)
+		var wrong *tx.ColumnError
+		switch {
+		case c.wrong == "":
+			s.must(err)
+		case !errors.As(err, &wrong) || wrong.Column != c.wrong || !errors.Is(err, tx.ErrColumn):
+			s.Fatalf("%+v: got %v", c, err)
+		}
+	}
+	err := optimistic.New(s.DB, optimistic.Table{Name: "odd", Version: "whole"}, &optimistic.Options{SeedVersions: true}).Check(s.ctx)
+	if narrow := s.DB.Dialect() == tx.PostgreSQL; narrow != errors.Is(err, tx.ErrColumn) {
+		s.Fatalf("seeded versions in 32 bits: got %v", err)
+	}
+}
+
+func wrongValues[T any](s *suite[T]) {
+	if s.DB.Dialect() != tx.PostgreSQL {
+		s.Log("a column has values of any type")
+		return
+	}
+	s.exec("create table num (id integer primary key, version integer not null default 0, n integer)")
+	s.exec("insert into num (id) values (1)")
+	rows := optimistic.New(s.DB, optimistic.Table{Name: "num"}, nil)
+	set := map[string]any{"n": 1}
+	bad := map[string]func(ctx context.Context, w optimistic.Want, set map[string]any) error{
+		"Set": func(ctx context.Context, w optimistic.Want, set map[string]any) error {
+			_, err := rows.Set(ctx, w, set)
+			return err
+		},
+		"Delete": func(ctx context.Context, w optimistic.Want, _ map[string]any) error {
+			_, err := rows.Delete(ctx, w)
+			return err
+		},
+		"Insert": func(ctx context.Context, w optimistic.Want, set map[string]any) error {
+			w.Version = optimistic.Version{}
+			_, err := rows.Insert(ctx, w, set)
+			return err
+		},
+		"SetMany": func(ctx context.Context, w optimistic.Want, set map[string]any) error {
+			_, err := rows.SetMany(ctx, []optimistic.Item{{Want: w, Set: set}})
+			return err
+		},
+		"Edit": func(ctx context.Context, w optimistic.Want, set map[string]any) error {
+			w.Version = optimistic.Version{}
+			_, err := rows.Edit(ctx, w, nil, func(context.Context, T) (map[string]any, error) { return set, nil })
+			return err
+		},
+	}
+	for verb, call := range bad {
+		for _, key := range []any{"x", struct{ A int }{1}, int64(1) << 40} {
+			err := call(s.ctx, optimistic.Want{Key: key, Version: optimistic.At(0)}, set)
+			if errors.Is(err, optimistic.ErrNotFound) && key == int64(1)<<40 {
+				continue // the driver sends it as a wider type
+			}
+			if s.want(err, optimistic.ErrInvalid); holdfast.OutcomeOf(err) != holdfast.NotApplied {
+				s.Fatalf("%s of %v: got %v, which is %v", verb, key, err, holdfast.OutcomeOf(err))
+			}
+		}
+	}
+	for _, verb := range []string{"Set", "SetMany"} {
+		err := bad[verb](s.ctx, optimistic.Want{Key: 1, Version: optimistic.At(0)}, map[string]any{"n": "many"})
+		if s.want(err, optimistic.ErrInvalid); holdfast.OutcomeOf(err) != holdfast.NotApplied {
+			s.Fatalf("%s: got %v", verb, err)
+		}
+	}
+	var version int
+	s.must(s.DB.Conn().QueryRow(s.ctx, "select version from num").Scan(&version))
+	if version != 0 {
+		s.Fatalf("version %d", version)
+	}
 }
 
 func numericKeys[T any](s *suite[T]) {

@@ -48,6 +48,8 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	rules = append(rules, raceRules[T]()...)
 	rules = append(rules, batchRules[T]()...)
 	rules = append(rules, updateRules[T]()...)
+	rules = append(rules, editRules[T]()...)
+	rules = append(rules, commitRules[T]()...)
 	rules = append(rules, putRules[T]()...)
 	rules = append(rules, edgeRules[T]()...)
 	levels := []tx.Isolation{tx.DefaultIsolation}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire/wiretest"
 	"github.com/holdfast-go/holdfast/optimistic"
 	"github.com/holdfast-go/holdfast/tx"
@@ -115,6 +116,51 @@ var pins = []struct {
 			r.refused(r.docs.Affected(ctx, t, r.stale(), n, err))
 		})
 	}},
+	{"SetAtCommit costs nothing", trips{{2, 2}, {2, 2}, {2, 2}, {2, 2}, {4, 4}}, func(r *rig) {
+		r.do(func(ctx context.Context, t pgx.Tx) { r.wrote(r.docs.SetAtCommit(ctx, t, r.want(), title)) })
+	}},
+	{"SetAtCommit, refused, costs the rollback", trips{{3, 3}, {3, 3}, {3, 3}, {3, 3}, {4, 4}}, func(r *rig) {
+		r.refused(optimistic.Version{}, r.db.Do(r.ctx, func(ctx context.Context, t pgx.Tx) error {
+			_, err := r.docs.SetAtCommit(ctx, t, r.stale(), title)
+			return err
+		}))
+	}},
+	{"Update with SetAtCommit costs its read and one more than Set", trips{{3, 4}, {3, 3}, {3, 4}, {4, 4}, {5, 5}}, func(r *rig) {
+		err := r.docs.Update(r.ctx, "a", func(ctx context.Context, t pgx.Tx) (err error) {
+			if err := t.QueryRow(ctx, "select version from doc where id = $1", "a").Scan(&r.at); err != nil {
+				return err
+			}
+			r.at, err = r.docs.SetAtCommit(ctx, t, r.want(), title)
+			return err
+		})
+		r.wrote(r.at, err)
+	}},
+	{"Edit costs two", trips{{2, 2}, {2, 2}, {2, 2}, {2, 2}, {4, 4}}, func(r *rig) {
+		r.wrote(r.docs.Edit(r.ctx, optimistic.Want{Key: "a"}, map[string]any{"title": new(string)}, retitle))
+	}},
+	{"Edit of another version costs the rollback", trips{{2, 2}, {2, 2}, {2, 2}, {2, 2}, {3, 3}}, func(r *rig) {
+		r.refused(r.docs.Edit(r.ctx, r.stale(), nil, retitle))
+	}},
+	{"Edit that has lost and locks costs two, and what it lost", trips{{4, 4}, {4, 4}, {4, 4}, {4, 4}, {7, 7}}, func(r *rig) {
+		docs := optimistic.New(r.db, optimistic.Table{Name: "doc", Token: "op"}, &optimistic.Options{LockAfter: 1})
+		r.wrote(docs.Edit(r.ctx, optimistic.Want{Key: "a"}, nil, func(ctx context.Context, _ pgx.Tx) (map[string]any, error) {
+			if optimistic.Attempt(ctx) == 1 {
+				return nil, &optimistic.ConflictError{}
+			}
+			if holdfast.ExternalCall(ctx) == nil {
+				r.Error("nothing is locked")
+			}
+			return title, nil
+		}))
+	}},
+	{"Edit that is outrun costs a rollback and a look", trips{{4, 5}, {4, 4}, {4, 5}, {5, 5}, {5, 5}}, func(r *rig) {
+		r.refused(r.docs.Edit(r.ctx, r.want(), nil, func(context.Context, pgx.Tx) (map[string]any, error) {
+			r.Exec("update doc set version = version + 1")
+			v, _ := r.at.Int64()
+			r.at = optimistic.At(v + 1)
+			return title, nil
+		}))
+	}},
 	{"Update costs what its statements do", trips{{4, 6}, {4, 4}, {4, 6}, {6, 6}, {4, 4}}, func(r *rig) {
 		err := r.docs.Update(r.ctx, "a", func(ctx context.Context, t pgx.Tx) (err error) {
 			if err := t.QueryRow(ctx, "select version from doc where id = $1", "a").Scan(&r.at); err != nil {
@@ -126,6 +172,8 @@ var pins = []struct {
 		r.wrote(r.at, err)
 	}},
 }
+
+func retitle(context.Context, pgx.Tx) (map[string]any, error) { return title, nil }
 
 func TestRoundTrips(t *testing.T) {
 	for i, mode := range wiretest.Modes {

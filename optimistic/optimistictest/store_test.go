@@ -33,6 +33,11 @@ func attempt(ctx context.Context, t *testing.T, db *tx.DB[pgx.Tx], target error)
 		_, err := docs.SetTx(ctx, t, want, title)
 		return err
 	})
+	_, errs["Edit"] = docs.Edit(ctx, optimistic.Want{Key: "a"}, nil, retitle)
+	errs["SetAtCommit"] = docs.Update(ctx, "a", func(ctx context.Context, t pgx.Tx) error {
+		_, err := docs.SetAtCommit(ctx, t, want, title)
+		return err
+	})
 	for verb, err := range errs {
 		if !errors.Is(err, target) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
 			t.Errorf("%s: got %v, which is %v", verb, err, holdfast.OutcomeOf(err))

@@ -16,6 +16,7 @@ func edgeRules[T any]() []rule[T] {
 		{"bad input", "Bad names and keys are refused by a typed error, and the transaction goes on.", nil, badInput[T]},
 		{"odd keys", "Keys of any text, length and type are found or missing, and never SQL.", nil, oddKeys[T]},
 		{"no table", "A table or a column that is not there is told as such.", nil, noTable[T]},
+		{"check", "Check names a table, a column or a key with which rows cannot be locked.", nil, checks[T]},
 		{"nothing to lock", "Without rows nothing is locked and the closure runs.", nil, nothing[T]},
 	}
 }
@@ -39,6 +40,8 @@ func badInput[T any](s *suite[T]) {
 		"pointer":            {accounts.Rows(&one)},
 		"types":              {accounts.Rows(1, int64(2))},
 		"func":               {accounts.Rows(func() {})},
+		"key of two columns": {accounts.Rows([]any{1, 2})},
+		"struct":             {accounts.Rows(struct{ A, B int }{1, 2})},
 		"NUL":                {stocks.Rows("a\x00")},
 		"key not UTF-8":      {stocks.Rows("\xff")},
 		"too many":           {accounts.Rows(many...)},
@@ -114,6 +117,28 @@ func noTable[T any](s *suite[T]) {
 	} {
 		if !errors.Is(err, tx.ErrNotMigrated) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
 			s.Errorf("got %v", err)
+		}
+	}
+}
+
+func checks[T any](s *suite[T]) {
+	l := s.locks(pessimistic.Options{})
+	s.must(l.Check(s.ctx))
+	s.must(l.Check(s.ctx, accounts, stocks, jobs.Table))
+	s.exec("create table part (a integer not null, b integer not null, primary key (a, b))")
+	for what, c := range map[string]struct {
+		table pessimistic.Table
+		err   error
+	}{
+		"table":          {pessimistic.Table{Name: "nothing"}, tx.ErrNotMigrated},
+		"column":         {pessimistic.Table{Name: "account", Key: "no"}, tx.ErrNotMigrated},
+		"key":            {pessimistic.Table{Name: "account", Key: "balance"}, tx.ErrColumn},
+		"part of a key":  {pessimistic.Table{Name: "part", Key: "a"}, tx.ErrColumn},
+		"name":           {pessimistic.Table{Name: "a\x00"}, pessimistic.ErrInput},
+		"no name at all": {pessimistic.Table{}, pessimistic.ErrInput},
+	} {
+		if err := l.Check(s.ctx, accounts, c.table); !errors.Is(err, c.err) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
+			s.Errorf("%s: got %v", what, err)
 		}
 	}
 }

@@ -36,16 +36,24 @@ func (s *suite[T]) lockWith(l *pessimistic.Locks[T], rows ...pessimistic.Rows) (
 }
 
 func rowsInOrder[T any](s *suite[T]) {
+	const held = 5
 	l := s.locks(pessimistic.Options{})
 	holder := s.begin()
-	s.must(l.Lock(s.ctx, holder.Tx, accounts.Rows(2)))
-	f, pid, done := s.lockWith(l, accounts.Rows(3, 2, 1))
-	s.waits(pid) // for 2
-	s.wantFree(false, accounts.Rows(1))
-	s.wantFree(true, accounts.Rows(3))
+	s.must(l.Lock(s.ctx, holder.Tx, accounts.Rows(held)))
+	var keys []any
+	for _, i := range s.seeded()(0).Perm(rows) {
+		keys = append(keys, i+1)
+	}
+	f, pid, done := s.lockWith(l, accounts.Rows(keys...))
+	s.waits(pid)
+	for i := 1; i <= rows; i++ {
+		s.wantFree(i > held, accounts.Rows(i))
+	}
 	s.must(holder.Rollback(s.ctx))
 	s.must(<-done)
-	s.wantFree(false, accounts.Rows(3))
+	for i := 1; i <= rows; i++ {
+		s.wantFree(false, accounts.Rows(i))
+	}
 	s.must(f.Rollback(s.ctx))
 }
 

@@ -16,7 +16,7 @@ func scopeRules[T any]() []rule[T] {
 	return []rule[T]{
 		{"external calls", "While a lock is held, an external call is refused with its name, and told with the correlation ID.", nil, externalCalls[T]},
 		{"another pool", "A lock of a transaction that is taken in a closure of another database refuses calls until the transaction ends.", nil, anotherPool[T]},
-		{"events", "Locks and claims are told, with the correlation ID.", nil, tells[T]},
+		{"events", "Locks, claims, locks that are not to be had and those that are kept too long are told, with the correlation ID.", nil, tells[T]},
 		{"hold", "A closure that keeps its locks too long is told by its context and rolled back.", nil, holds[T]},
 		{"hold, process stands still", "Rows are free for others though the process that locked them does nothing.", rowLocks, holdsAlone[T]},
 		{"hold, settings", "The budget leaves a stricter setting alone, and ends with the transaction.", rowLocks, holdSettings[T]},
@@ -124,6 +124,20 @@ func tells[T any](s *suite[T]) {
 	_, err := l.Claim(ctx, f.Tx, q)
 	s.must(err)
 	want("pessimistic.claimed job 4; ")
+	s.must(f.Rollback(s.ctx))
+	short := s.locks(pessimistic.Options{Observer: o, Hold: time.Nanosecond})
+	s.want(short.Do(ctx, []pessimistic.Rows{accounts.Rows(1)}, func(ctx context.Context, _ T) error {
+		<-ctx.Done()
+		return nil
+	}), pessimistic.ErrHoldBudget)
+	want("pessimistic.locked account 1; pessimistic.hold_exceeded account 0; ")
+	if !s.DB.Dialect().Capabilities.RowLocks {
+		return
+	}
+	holder, other := s.begin(), s.begin()
+	s.must(s.locks(pessimistic.Options{}).Lock(ctx, holder.Tx, accounts.Rows(1)))
+	s.want(s.locks(pessimistic.Options{Observer: o, Wait: pessimistic.NoWait}).Lock(ctx, other.Tx, accounts.Rows(1)), pessimistic.ErrNotAvailable)
+	want("pessimistic.not_available account 0; ")
 }
 
 func holds[T any](s *suite[T]) {

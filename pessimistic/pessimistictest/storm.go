@@ -154,6 +154,8 @@ func pair(r *rand.Rand) (a, b pick, both []pessimistic.Rows) {
 	return a, b, []pessimistic.Rows{accounts.Rows(a.row, b.row)}
 }
 
+// storm watches each row itself: whoever has its lock marks it, and finds the mark of nobody else. A history of the calls would say
+// less: a checker looks for some order that explains it, and this sees the overlap. [transfers] adds what was read and written.
 func storm[T any](s *suite[T]) {
 	random := s.seeded()
 	var dead atomic.Int64

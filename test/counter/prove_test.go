@@ -3,7 +3,6 @@ package counter_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -39,10 +38,13 @@ func TestProvePostgresSQL(t *testing.T) {
 }
 
 func TestProveSQLite(t *testing.T) {
-	const params = "?_pragma=journal_mode(wal)&_pragma=synchronous(off)&_pragma=busy_timeout(5000)&_txlock=immediate"
-	proveAll(t, []string{"Add", "Take", "AddTx", "AddMany"}, func(t *testing.T) *prove.Database[*tx.DB[*sql.Tx]] {
-		return proveSQL(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+params, tx.SQLite)
-	})
+	proveAll(t, []string{"Add", "AddMany"}, proveSQLite)
+}
+
+const sqliteParams = "?_pragma=journal_mode(wal)&_pragma=synchronous(off)&_pragma=busy_timeout(5000)&_txlock=immediate"
+
+func proveSQLite(t *testing.T) *prove.Database[*tx.DB[*sql.Tx]] {
+	return proveSQL(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+sqliteParams, tx.SQLite)
 }
 
 func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) *prove.Database[*tx.DB[*sql.Tx]] {
@@ -107,13 +109,13 @@ func added[T any](ctx context.Context, db *tx.DB[T], key string) (int, error) {
 	return int(n), err
 }
 
-// takeCall takes of a stock that comes in with an operation of its own.
+// takeCall takes of a stock that it makes sure of.
 func takeCall[T any](ctx context.Context, db *tx.DB[T], key string) (int64, error) {
-	c := counter.New(db, nil)
-	if _, err := c.Add(ctx, key+" stock", 10, counter.Once("stock")); err != nil {
-		return 0, errors.New(err.Error()) // of another operation: it says nothing of this one
+	_, err := db.Conn().Exec(ctx, "insert into counter (name, slot, n) values ($1, 0, 10) on conflict do nothing", key+" stock")
+	if err != nil {
+		return 0, err
 	}
-	_, err := c.Take(ctx, key+" stock", 1, counter.Once("op"))
+	_, err = counter.New(db, nil).Take(ctx, key+" stock", 1, counter.Once("op"))
 	return 0, err
 }
 

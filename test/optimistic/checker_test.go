@@ -11,6 +11,7 @@ func TestTheCheckerOfHistories(t *testing.T) {
 	call := func(v verb, expected, value int64, saw sight, version int64, from, to time.Duration) *record {
 		return &record{verb: v, expected: expected, value: value, saw: saw, version: version, from: from, to: to}
 	}
+	again := func(r *record) *record { r.again = true; return r }
 	first := call(insert, 0, 1, done, 0, 0, 1)
 	for _, c := range []struct {
 		name  string
@@ -33,6 +34,10 @@ func TestTheCheckerOfHistories(t *testing.T) {
 		{"unknown, and it was", []*record{call(set, 0, 2, unknown, 0, 2, 3), call(read, 0, 2, done, 1, 4, 5)}, true},
 		{"unknown, and it was not", []*record{call(set, 0, 2, unknown, 0, 2, 3), call(read, 0, 1, done, 0, 4, 5)}, true},
 		{"unknown, and twice", []*record{call(set, 0, 2, unknown, 0, 2, 3), call(read, 0, 2, done, 2, 4, 5)}, false},
+		{"again, and it was", []*record{call(set, 0, 2, unknown, 0, 2, 3), again(call(set, 0, 2, done, 1, 4, 5)), call(read, 0, 2, done, 1, 6, 7)}, true},
+		{"again, and it was not", []*record{again(call(set, 0, 2, done, 1, 4, 5)), call(read, 0, 2, done, 1, 6, 7)}, true},
+		{"again, and twice", []*record{call(set, 0, 2, unknown, 0, 2, 3), again(call(set, 0, 2, done, 1, 4, 5)), call(read, 0, 2, done, 2, 6, 7)}, false},
+		{"again, and neither", []*record{call(set, 5, 2, unknown, 0, 2, 3), again(call(set, 5, 2, done, 1, 4, 5))}, false},
 		{"refused, and it was", []*record{call(set, 0, 2, nothing, 0, 2, 3), call(read, 0, 2, done, 1, 4, 5)}, false},
 	} {
 		if wrong := check(append([]*record{first}, c.then...)); (wrong == "") != c.right {

@@ -47,6 +47,7 @@ type record struct {
 	value    int64 // that it writes, or read
 	saw      sight
 	version  int64
+	again    bool // with the token of a call whose outcome is unknown
 	from, to time.Duration
 }
 
@@ -54,23 +55,24 @@ type record struct {
 type row struct {
 	there          bool
 	version, value int64
+	deleted        bool // at least once: versions have begun again, and what was read may be of a former row
 }
 
 // apply returns the row after r has been done, and whether r can be done now.
 func (s row) apply(r *record) (next row, version int64, ok bool) {
 	matches := s.there && (r.expected == anyVersion || r.expected == s.version)
-	written := row{there: true, version: s.version + 1, value: r.value}
+	written := row{there: true, version: s.version + 1, value: r.value, deleted: s.deleted}
 	switch r.verb {
 	case read:
 		return s, s.version, s.there && s.value == r.value
 	case set:
 		return written, s.version + 1, matches
 	case update:
-		return written, s.version + 1, matches && s.value == r.was
+		return written, s.version + 1, matches && (s.value == r.was || s.deleted)
 	case remove:
-		return row{}, s.version, matches
+		return row{deleted: true}, s.version, matches
 	default:
-		return row{there: true, value: r.value}, 0, !s.there
+		return row{there: true, value: r.value, deleted: s.deleted}, 0, !s.there
 	}
 }
 
@@ -80,6 +82,9 @@ func (s row) step(r *record) []row {
 	ok := true
 	switch r.saw {
 	case done:
+		if r.again && s.there && s.value == r.value && s.version == r.version {
+			break // it was the first of the two, and nobody has written since
+		}
 		s, ok = next, can && version == r.version
 	case conflict:
 		ok = s.there && s.version == r.version && !(can && r.verb != insert)

@@ -25,7 +25,7 @@ var quick = tx.Options{CommitTimeout: time.Second}
 
 // On the wire each call has ten times the points: those that differ in what they send are enough.
 func TestProvePgxOnTheWire(t *testing.T) {
-	proveAll(t, []string{"Set", "Update"}, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
+	proveAll(t, []string{"Set", "Edit"}, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
 		url := testdb.Postgres(t)
 		prepare(t, pgxtx.New(openPool(t, url)))
 		return prove.Postgres(url, func(ctx context.Context, url string) (db *tx.DB[pgx.Tx], end func(), err error) {
@@ -107,6 +107,8 @@ func proveAll[T any](t *testing.T, only []string, open func(t *testing.T) *prove
 		"SetMany": {Call: manyCall[T], Effects: size[T]},
 		"Own SQL": {Call: ownCall[T], Effects: size[T]},
 		"Update":  {Call: updateCall[T], Effects: size[T]},
+		"Edit":    {Call: editCall[T], Effects: size[T]},
+		"Late":    {Call: lateCall[T], Effects: size[T]},
 	} {
 		if only != nil && !slices.Contains(only, name) {
 			continue
@@ -213,4 +215,33 @@ func updateCall[T any](ctx context.Context, db *tx.DB[T], key string) (n int64, 
 		return err
 	})
 	return n, err
+}
+
+// editCall reads with BEGIN and writes with COMMIT.
+func editCall[T any](ctx context.Context, db *tx.DB[T], key string) (int64, error) {
+	if err := there(ctx, db, key); err != nil {
+		return 0, err
+	}
+	var size int64
+	v, err := rowsOf(db).Edit(ctx, optimistic.Want{Key: key, Token: key}, map[string]any{"size": &size}, func(context.Context, T) (map[string]any, error) {
+		return map[string]any{"size": size + 1}, nil
+	})
+	n, _ := v.Int64()
+	return n, err
+}
+
+// lateCall writes with COMMIT: a retry that is refused as applied is done.
+func lateCall[T any](ctx context.Context, db *tx.DB[T], key string) (int64, error) {
+	if err := there(ctx, db, key); err != nil {
+		return 0, err
+	}
+	want := optimistic.Want{Key: key, Version: optimistic.At(0), Token: key}
+	err := db.Do(ctx, func(ctx context.Context, t T) error {
+		_, err := rowsOf(db).SetAtCommit(ctx, t, want, map[string]any{"size": 1})
+		return err
+	})
+	if errors.Is(err, optimistic.ErrApplied) {
+		err = nil
+	}
+	return 1, err
 }

@@ -48,7 +48,7 @@ type Database[T any] struct {
 func Run[T any](t *testing.T, h Harness[T]) {
 	for _, group := range [][]rule[T]{
 		outcomeRules[T](), endedRules[T](), nestedRules[T](), retryRules[T](), cancelRules[T](), batchRules[T](),
-		deferredRules[T](), hookRules[T](), foreignRules[T](), classRules[T](), optionRules[T](), capabilityRules[T](),
+		deferredRules[T](), hookRules[T](), foreignRules[T](), classRules[T](), optionRules[T](), capabilityRules[T](), columnRules[T](),
 	} {
 		for _, r := range group {
 			t.Run(r.name, func(t *testing.T) {

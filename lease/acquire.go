@@ -1,0 +1,135 @@
+package lease
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/jitter"
+)
+
+// newNonce makes the number of one acquisition. After a failover a token may be issued twice; a nonce is not.
+func newNonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// acquire tries until the lease is free or ctx ends.
+func (c *core) acquire(ctx context.Context, name string) (*Advisory, Grant, error) {
+	started := time.Now()
+	woken, leave := c.waits.join(name)
+	defer leave()
+	var held *HeldError // by the last try that found out
+	for attempt := 1; ; attempt++ {
+		wake := woken()
+		h, g, err := c.try(ctx, name)
+		switch cause := context.Cause(ctx); {
+		case err == nil:
+			c.observe(ctx, EventAcquired, h.term, time.Since(started), attempt, nil)
+			return h, g, nil
+		case errors.As(err, &held), errors.Is(err, ErrLost):
+		case held != nil && cause != nil:
+			return nil, g, fmt.Errorf("%w: %w", held, cause)
+		default:
+			return nil, g, err
+		}
+		if cause := c.await(ctx, held, wake); cause != nil {
+			return nil, g, fmt.Errorf("%w: %w", err, cause)
+		}
+	}
+}
+
+// await pauses before the next try: with jitter, no longer than the lease has left.
+func (c *core) await(ctx context.Context, held *HeldError, wake <-chan struct{}) error {
+	longest := c.o.PollEvery
+	if held != nil && held.Remaining > 0 {
+		longest = min(longest, held.Remaining+10*time.Millisecond)
+	}
+	timer := time.NewTimer(longest/2 + jitter.Full(longest/2, longest/2, 1))
+	defer timer.Stop()
+	select {
+	case <-wake:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// waits lets a release wake those of this process who wait for its lease.
+type waits struct {
+	mu    sync.Mutex // guards names and what is in it
+	names map[string]*wait
+}
+
+type wait struct {
+	waiting  int
+	released chan struct{} // closed at the next release
+}
+
+// join begins to wait for name. woken returns what the next release closes; ask it before each try.
+func (w *waits) join(name string) (woken func() <-chan struct{}, leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.names == nil {
+		w.names = map[string]*wait{}
+	}
+	at := w.names[name]
+	if at == nil {
+		at = &wait{released: make(chan struct{})}
+		w.names[name] = at
+	}
+	at.waiting++
+	woken = func() <-chan struct{} {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return at.released
+	}
+	leave = func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if at.waiting--; at.waiting == 0 {
+			delete(w.names, name)
+		}
+	}
+	return woken, leave
+}
+
+func (w *waits) wake(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at := w.names[name]; at != nil {
+		close(at.released)
+		at.released = make(chan struct{})
+	}
+}
+
+type nestedKey struct{}
+
+// nest is a lease that a closure on the stack runs under.
+type nest struct {
+	core  *core
+	name  string
+	outer *nest
+}
+
+// nested reports whether ctx is that of a closure which runs under the lease of name.
+func (c *core) nested(ctx context.Context, name string) bool {
+	n, _ := ctx.Value(nestedKey{}).(*nest)
+	for ; n != nil; n = n.outer {
+		if n.core == c && n.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *core) enter(ctx context.Context, name string) context.Context {
+	outer, _ := ctx.Value(nestedKey{}).(*nest)
+	return context.WithValue(ctx, nestedKey{}, &nest{core: c, name: name, outer: outer})
+}

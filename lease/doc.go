@@ -1,0 +1,68 @@
+// Package lease gives one process at a time the right to do something, for as long as it is alive, and keeps the ones that only
+// believe to have it from writing.
+//
+//	leases := lease.New(lease.NewSQL(db, lease.Names{}), nil) // db := pgxtx.New(pool) or sqltx.New(sqlDB, tx.SQLite, nil)
+//
+//	err := leases.Run(ctx, "payout", func(ctx context.Context, h *lease.Held) error { // ctx ends when the lease is lost
+//		return lease.Do(ctx, db, h, func(ctx context.Context, t pgx.Tx) error { … }) // commits only while it is held
+//	})
+//
+// A lease alone excludes nobody: a process that is stopped between looking at it and writing wakes up when another has it, and
+// writes. So there are two types. An [Advisory] is for efficiency: work that is done twice now and then costs time and nothing
+// else. A [Held] has a [Fence], and what must not happen twice is guarded by it.
+//
+// # Guarantees
+//
+//   - In the database that the leases are in, the guard is exact: transactions that [Do] or [Fence.Guard] let pass, of all
+//     holders of a lease, are one after the other in the order of their tokens. A holder of the past is refused with
+//     [ErrFenced], and while a guarded transaction is open nobody else gets the lease, not even when it has run out.
+//   - Tokens rise with each acquisition of a name: across release, expiry, and deletion of the row.
+//   - The context of a handle ends before the store could give the lease to another: [Options].Margin before its end, counted
+//     from before the request that was last granted was sent, on a timer that no request delays.
+//   - A lost lease is never taken again behind the caller's back: a handle that ended stays ended.
+//   - Renewals go on until the release: also when the caller's context has ended and its work takes time to stop.
+//   - A release works on a context that has ended, says whether the lease was still held, and frees nobody else's. An
+//     acquisition whose reply was lost is released in the background.
+//   - Expiry is judged by the server's clock alone. The clocks of the contenders do not matter, but for their rate.
+//
+// # Failure modes
+//
+// The store cannot be reached: the lease is renewed again and again until its deadline; then the handle's context ends with a
+// [*LostError], and [Leases.Run] returns it when the closure has.
+//
+// The process is stopped, or the machine sleeps: timers fire late, so that a few instructions may run on a context that has
+// not ended yet. [Advisory.Check] reads the clocks, also the one that moves while the machine sleeps; call it right before an
+// effect. What happens between the check and the effect only a guard closes.
+//
+// A holder hangs in a guarded transaction: that is what keeps others out, until it ends. Bound it with
+// idle_in_transaction_session_timeout, and transaction_timeout on PostgreSQL 17.
+//
+// What breaks the guarantees: writes that are guarded by nothing; a name that is not the same for all; changing the table by
+// other means, above all its unique constraint on name and token, without which a take-over does not wait; an asynchronous
+// standby that is promoted without the last acquisitions, for resources outside the database: inside, the nonce of the fence
+// tells two holders of one token apart.
+//
+// # Storage
+//
+// Table lease has a row for each name that was ever taken; a release leaves it. [Migrate] makes it. An expired row costs nothing.
+//
+//	round trips (pgx)
+//	acquire, refuse, release    1
+//	renew                       1 for up to 1000 leases of a process
+//	guard                       0 in Do, 1 by itself
+//
+// A refused try locks and writes nothing. [Leases.Acquire] asks again with jitter, at the latest after Options.PollEvery; a release
+// in the same process wakes it.
+//
+// On SQLite, which has one writer, a take-over waits for the end of a guarded transaction because everybody does.
+//
+// # Settings
+//
+// Options.TTL is how long a crash keeps others out: 15 s. A lease is renewed at a third of it, so that two renewals in a row may
+// fail. Options.AtLeast and Options.HoldLimit bound how short and how long it is held.
+//
+// # When not to use it
+//
+// To do something once: an operation that comes again takes a key (package idem). To change rows of one database: lock the rows
+// (package pessimistic) or compare their version (package optimistic); that is exact, and waits for no lease of the dead.
+package lease

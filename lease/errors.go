@@ -1,0 +1,137 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	holdfast "github.com/holdfast-go/holdfast"
+)
+
+var (
+	// ErrHeld: somebody else has the lease.
+	ErrHeld = errors.New("lease: it is held by somebody else")
+	// ErrLost: the lease is no longer the caller's.
+	ErrLost = errors.New("lease: it was lost")
+	// ErrReleased is the cause of a handle's context after its release.
+	ErrReleased = errors.New("lease: it was released")
+	// ErrResign is the cause of a handle's context when its holder is asked to let go. The lease is held until its release.
+	ErrResign = errors.New("lease: its holder is asked to resign")
+	// ErrFenced: a guard refused, since the lease was taken by somebody else.
+	ErrFenced = errors.New("lease: fenced off: the lease has another holder")
+	// ErrNested: the goroutine, or one that called it, holds the lease already, and would wait for itself.
+	ErrNested = errors.New("lease: it is held by the caller already: pass the handle down")
+	// ErrNoGuard: the fence is not from the database of the transaction.
+	ErrNoGuard = errors.New("lease: the store of this fence has no guard for transactions")
+	// ErrInput: an argument or an option cannot be used.
+	ErrInput = errors.New("lease: it cannot be used")
+)
+
+// An InputError says what is wrong with an argument or an option. It matches [ErrInput].
+type InputError struct {
+	// Name is the argument or the option.
+	Name string
+	// Reason is what is wrong with it, and how to mend it.
+	Reason string
+}
+
+// Error names what is wrong.
+func (e *InputError) Error() string { return fmt.Sprintf("lease: %s %s", e.Name, e.Reason) }
+
+// Is matches ErrInput.
+func (e *InputError) Is(target error) bool { return target == ErrInput }
+
+// Outcome is NotApplied: nothing was sent.
+func (e *InputError) Outcome() holdfast.Outcome { return holdfast.NotApplied }
+
+// A HeldError says who has the lease. It matches [ErrHeld].
+type HeldError struct {
+	// Name is the lease, Holder and Meta are what its holder said of itself.
+	Name, Holder, Meta string
+	// Token is the holder's.
+	Token int64
+	// Remaining is how long the lease runs if it is not renewed, a hint. At 0 or less it has run out, and waits for the end of
+	// a transaction that it guards.
+	Remaining time.Duration
+}
+
+// Error names the holder.
+func (e *HeldError) Error() string {
+	by := ""
+	if e.Holder != "" {
+		by = fmt.Sprintf(" by %q", e.Holder)
+	}
+	if e.Remaining <= 0 {
+		return fmt.Sprintf("lease: %q ran out, and cannot be taken yet: a transaction that it guards%s is still open", e.Name, by)
+	}
+	return fmt.Sprintf("lease: %q is held%s for %v more", e.Name, by, e.Remaining.Round(time.Millisecond))
+}
+
+// Is matches ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// Outcome is NotApplied: the lease was not taken.
+func (e *HeldError) Outcome() holdfast.Outcome { return holdfast.NotApplied }
+
+// A Reason is why a lease was lost.
+type Reason string
+
+const (
+	// Stolen: the store says that somebody has taken or evicted it.
+	Stolen Reason = "it was taken by somebody else"
+	// Unreachable: it could not be renewed before it ran out.
+	Unreachable Reason = "it could not be renewed in time"
+	// Suspended: the machine slept, or the process stood still, past its end.
+	Suspended Reason = "the process stood still past its end"
+	// HoldLimit: it was held as long as Options.HoldLimit allows.
+	HoldLimit Reason = "it was held as long as Options.HoldLimit allows"
+)
+
+// A LostError says why a lease was lost. It is the cause of the handle's context, and matches [ErrLost].
+type LostError struct {
+	// Name is the lease, Token that of the acquisition which was lost.
+	Name  string
+	Token int64
+	// Reason is why.
+	Reason Reason
+	// Err is the error of the last renewal, if that is why.
+	Err error
+}
+
+// Error says why.
+func (e *LostError) Error() string {
+	text := fmt.Sprintf("lease: %q was lost: %s", e.Name, e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Is matches ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Unwrap returns Err.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// A FencedError is the refusal of a guard. It matches [ErrFenced].
+type FencedError struct {
+	// Fence is the one that was refused.
+	Fence Fence
+	// Token is that of the holder who has written since, if it is known.
+	Token int64
+}
+
+// Error names the lease and the tokens.
+func (e *FencedError) Error() string {
+	text := fmt.Sprintf("lease: fenced off: token %d of %q is not the holder's", e.Fence.Token, e.Fence.Name)
+	if e.Token != 0 {
+		text += fmt.Sprintf(", which is %d", e.Token)
+	}
+	return text
+}
+
+// Is matches ErrFenced.
+func (e *FencedError) Is(target error) bool { return target == ErrFenced }
+
+// Outcome is NotApplied: the guard refused before the work, or rolled it back.
+func (e *FencedError) Outcome() holdfast.Outcome { return holdfast.NotApplied }

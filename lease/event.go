@@ -1,0 +1,19 @@
+package lease
+
+import holdfast "github.com/holdfast-go/holdfast"
+
+// Kinds of events. Name is the lease, Key its token.
+const (
+	// EventAcquired: a lease was taken. Elapsed is how long the caller waited for it.
+	EventAcquired holdfast.EventKind = "lease.acquired"
+	// EventRefused: a lease was not taken, since somebody else has it. Err is a [HeldError].
+	EventRefused holdfast.EventKind = "lease.refused"
+	// EventRenewFailed: a renewal failed and is tried again while there is time. Attempt counts failures in a row.
+	EventRenewFailed holdfast.EventKind = "lease.renew_failed"
+	// EventLost: a lease was lost. Err is a [LostError].
+	EventLost holdfast.EventKind = "lease.lost"
+	// EventReleased: a lease was released. Elapsed is how long it was held. Err is set if it was lost before, or nobody knows.
+	EventReleased holdfast.EventKind = "lease.released"
+	// EventFenced: a guard refused. Err is a [FencedError].
+	EventFenced holdfast.EventKind = "lease.fenced"
+)

@@ -1,0 +1,80 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/tx/pgxtx"
+)
+
+// One instance pays out at a time, and one that lost the lease without noticing commits nothing.
+func ExampleDo() {
+	var pool *pgxpool.Pool // open, and migrated with lease.Migrate
+	db := pgxtx.New(pool)
+	leases := lease.New(lease.NewSQL(db, lease.Names{}), &lease.Options{TTL: 10 * time.Second})
+
+	payOut := func(ctx context.Context, batch int64) error {
+		return leases.Run(ctx, "payout", func(ctx context.Context, h *lease.Held) error {
+			return lease.Do(ctx, db, h, func(ctx context.Context, t pgx.Tx) error {
+				_, err := t.Exec(ctx, "update payout set done = true where batch = $1", batch)
+				return err
+			})
+		})
+	}
+	_ = payOut
+}
+
+// Somebody else is at it: say who, and come back later.
+func ExampleLeases_TryAcquire() {
+	var pool *pgxpool.Pool
+	leases := lease.NewAdvisory(lease.NewSQL(pgxtx.New(pool), lease.Names{}), &lease.Options{Holder: "host-1"})
+
+	warmCache := func(ctx context.Context) error {
+		h, err := leases.TryAcquire(ctx, "warm-cache")
+		var held *lease.HeldError
+		if errors.As(err, &held) {
+			return fmt.Errorf("%s does it already", held.Holder)
+		}
+		if err != nil {
+			return err
+		}
+		defer func() { _, _ = h.Release(ctx) }() // also when ctx has ended
+		return nil
+	}
+	_ = warmCache
+}
+
+// A leader that looks, right before each effect outside the database, whether it still leads. Give the token to the other side,
+// and let it refuse smaller ones.
+func ExampleLeases_Elect() {
+	var pool *pgxpool.Pool
+	leases := lease.New(lease.NewSQL(pgxtx.New(pool), lease.Names{}), nil)
+
+	lead := func(ctx context.Context, h *lease.Held) error {
+		for ctx.Err() == nil {
+			if err := h.Check(); err != nil {
+				return err
+			}
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://example.com/tick", nil)
+			if err != nil {
+				return err
+			}
+			r.Header.Set("Fencing-Token", fmt.Sprint(h.Fence().Token))
+			res, err := http.DefaultClient.Do(r)
+			if err != nil {
+				return err
+			}
+			_ = res.Body.Close()
+		}
+		return nil
+	}
+	run := func(ctx context.Context) error { return leases.Elect(ctx, "ticker", lead, nil) }
+	_ = run
+}

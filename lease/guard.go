@@ -1,0 +1,93 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+
+	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/tx"
+)
+
+// A Fence is what a guarded resource checks: the token, which orders the holders of a lease, and the nonce, which tells two
+// acquisitions apart that a failover gave the same token. It is a value; the zero value is refused everywhere.
+type Fence struct {
+	// Name is the lease.
+	Name string
+	// Token rises with each acquisition of the lease. Resources elsewhere refuse what comes with a smaller one than they have
+	// seen.
+	Token int64
+	// Nonce is different for each acquisition.
+	Nonce string
+
+	guard string // the statement of the store, if it has one
+}
+
+// String names the lease and the token.
+func (f Fence) String() string { return fmt.Sprintf("%s@%d", f.Name, f.Token) }
+
+// Guard refuses, with a [*FencedError], unless the fence is still that of the lease, in a transaction on the database that the
+// lease is in (t is db.Tx of it). On success nobody takes the lease until the transaction ends, even if this process is stopped
+// in its middle and the lease runs out; renewals go on. It is one round trip; [Do] saves it. Call it first, so that a holder
+// of the past writes nothing, and return its error.
+//
+// At REPEATABLE READ and SERIALIZABLE, if the lease was taken since the transaction's snapshot, it returns the database's
+// serialization failure instead, after which [tx.DB.Do] runs the closure again, and it is fenced.
+func (f Fence) Guard(ctx context.Context, t tx.Tx) error {
+	s, err := f.statement()
+	if err != nil {
+		return err
+	}
+	if err := t.Batch(ctx, s); err != nil {
+		return err
+	}
+	return f.passed(s)
+}
+
+func (f Fence) statement() (*tx.Stmt, error) {
+	if f.guard == "" {
+		return nil, ErrNoGuard
+	}
+	return &tx.Stmt{SQL: f.guard, Args: []any{f.Name, f.Token, f.Nonce}, Dest: []any{new(int)}}, nil
+}
+
+func (f Fence) passed(s *tx.Stmt) error {
+	if s.Found {
+		return nil
+	}
+	return &FencedError{Fence: f}
+}
+
+// Do runs fn in a transaction that the fence guards; see [Fence.Guard] and [tx.DB.Do]. The guard rides with BEGIN, and costs
+// no round trip on pgx. db is the database that the lease is in. In a closure of db it joins the transaction.
+//
+// It returns a [*FencedError], [ErrNoGuard], and errors of fn and of [tx.DB.Do]. fn must not return [tx.ErrDiscard].
+func Do[T any](ctx context.Context, db *tx.DB[T], h *Held, fn func(ctx context.Context, t T) error) error {
+	if fn == nil {
+		return tx.ErrNilFunc
+	}
+	if h == nil {
+		return &InputError{Name: "the handle", Reason: "is nil"}
+	}
+	if err := h.Check(); err != nil {
+		return err
+	}
+	f := h.Fence()
+	if _, err := f.statement(); err != nil {
+		return err
+	}
+	var s *tx.Stmt
+	err := db.Run(ctx, tx.Plan[T]{
+		Lead: func() []*tx.Stmt {
+			s, _ = f.statement()
+			return []*tx.Stmt{s}
+		},
+		Work: func(ctx context.Context, t T) error {
+			if err := f.passed(s); err != nil {
+				holdfast.Observe(ctx, h.core.o.Observer, holdfast.Event{Kind: EventFenced, Name: f.Name, Err: err})
+				return err
+			}
+			return tx.NoDiscard(fn(ctx, t))
+		},
+	})
+	return err
+}

@@ -1,0 +1,237 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	holdfast "github.com/holdfast-go/holdfast"
+)
+
+// Options set up [Leases]. The zero value is ready to use.
+type Options struct {
+	// Holder says who this process is, for people who look: such as host and pid. Default: empty.
+	Holder string
+	// Meta is what else the holder has to say, such as its address. Default: empty.
+	Meta string
+	// TTL is how long a lease lasts if it is not renewed, and so how long a crash keeps others out. Default: 15 s.
+	TTL time.Duration
+	// RenewEvery is how often it is renewed, give or take a tenth; at most a third of TTL. Default: a third of TTL.
+	RenewEvery time.Duration
+	// Margin is how long before its end a lease is no longer relied on; less than half of TTL. Default: a tenth of TTL, at
+	// least 50 ms and at most 2 s.
+	Margin time.Duration
+	// AtLeast is how long a lease stays taken at least, also if it is released before: for jobs that are over sooner than the
+	// clocks of two machines differ. Default: 0.
+	AtLeast time.Duration
+	// HoldLimit is how long a lease is held at most. After it the handle's context ends, and the lease runs out. Default: no
+	// limit.
+	HoldLimit time.Duration
+	// PollEvery is the longest pause between two tries of one who waits. Default: 1 s.
+	PollEvery time.Duration
+	// Observer is told what happens to leases; see the Event constants. Default: silent.
+	Observer holdfast.Observer
+}
+
+// Leases hands out leases of one store, as handles of type H: [New] and [NewAdvisory] say which. They are safe for concurrent use.
+type Leases[H any] struct {
+	core *core
+	wrap func(*Advisory, Grant) H
+	of   func(H) *Advisory
+}
+
+// core is what leases of all kinds share.
+type core struct {
+	store   Store
+	o       Options
+	clock   clock
+	renewer renewer
+	waits   waits
+	err     error
+}
+
+// New returns leases for correctness: each handle is a [Held], with a fence. Nil options work. Options that cannot be used
+// are reported by every method.
+func New(store FencingStore, o *Options) *Leases[*Held] {
+	return &Leases[*Held]{
+		core: newCore(store, o),
+		wrap: func(h *Advisory, g Grant) *Held { return &Held{Advisory: h, fence: store.Fence(g)} },
+		of:   func(h *Held) *Advisory { return h.Advisory },
+	}
+}
+
+// NewAdvisory returns leases for efficiency, on any store. Nil options work. Options that cannot be used are reported by every
+// method.
+func NewAdvisory(store Store, o *Options) *Leases[*Advisory] {
+	return &Leases[*Advisory]{
+		core: newCore(store, o),
+		wrap: func(h *Advisory, _ Grant) *Advisory { return h },
+		of:   func(h *Advisory) *Advisory { return h },
+	}
+}
+
+func newCore(store Store, o *Options) *core {
+	if store == nil {
+		panic("lease: the store is nil: make one with lease.NewSQL")
+	}
+	c := &core{store: store, clock: systemClock}
+	if o != nil {
+		c.o = *o
+	}
+	c.o.TTL = cmp.Or(c.o.TTL, 15*time.Second)
+	c.o.RenewEvery = cmp.Or(c.o.RenewEvery, c.o.TTL/3)
+	c.o.Margin = cmp.Or(c.o.Margin, min(max(c.o.TTL/10, 50*time.Millisecond), 2*time.Second))
+	c.o.PollEvery = cmp.Or(c.o.PollEvery, time.Second)
+	c.renewer.renew = c.renew
+	c.err = c.o.check()
+	return c
+}
+
+func (o *Options) check() error {
+	for _, c := range []struct {
+		wrong        bool
+		name, reason string
+	}{
+		{o.TTL < 0 || o.RenewEvery < 0 || o.Margin < 0 || o.AtLeast < 0 || o.HoldLimit < 0 || o.PollEvery < 0, "Options", "has a negative duration"},
+		{o.TTL < 150*time.Millisecond, "Options.TTL", "is below 150 ms, which leaves no time to renew"},
+		{o.RenewEvery > o.TTL/3, "Options.RenewEvery", "is more than a third of TTL: one failed renewal must not cost the lease"},
+		{o.Margin >= o.TTL/2, "Options.Margin", "is half of TTL or more: give a longer TTL"},
+		{checkText(o.Holder, 1024) != "", "Options.Holder", checkText(o.Holder, 1024)},
+		{checkText(o.Meta, 64<<10) != "", "Options.Meta", checkText(o.Meta, 64<<10)},
+	} {
+		if c.wrong {
+			return &InputError{Name: c.name, Reason: c.reason}
+		}
+	}
+	return nil
+}
+
+// longestName is how many bytes of a name fit into an index of PostgreSQL.
+const longestName = 1024
+
+func checkName(name string) error {
+	reason := checkText(name, longestName)
+	if name == "" {
+		reason = "is empty"
+	}
+	if reason != "" {
+		return &InputError{Name: "the name of a lease", Reason: reason}
+	}
+	return nil
+}
+
+// checkText returns what is wrong with text.
+func checkText(text string, longest int) string {
+	switch {
+	case len(text) > longest:
+		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), longest)
+	case strings.ContainsRune(text, 0):
+		return "contains a NUL byte"
+	case !utf8.ValidString(text):
+		return "is not valid UTF-8"
+	}
+	return ""
+}
+
+// TryAcquire takes the lease of name, or returns a [*HeldError] at once. The end of ctx does not end the lease: it bounds the
+// request alone. The caller must release the handle.
+//
+// It also returns [*InputError], [ErrNested], and errors of the store, after which the lease may have been taken: then it is
+// released in the background.
+func (l *Leases[H]) TryAcquire(ctx context.Context, name string) (H, error) {
+	h, g, err := l.core.try(ctx, name)
+	if err != nil {
+		var none H
+		return none, err
+	}
+	return l.wrap(h, g), nil
+}
+
+// Acquire takes the lease of name, and waits until it is free or ctx ends. A release in this process wakes it; others are
+// noticed by asking again, at the latest after Options.PollEvery. See [Leases.TryAcquire] for the errors; when ctx ends the
+// error has its cause and the [*HeldError] of the last try.
+func (l *Leases[H]) Acquire(ctx context.Context, name string) (H, error) {
+	h, g, err := l.core.acquire(ctx, name)
+	if err != nil {
+		var none H
+		return none, err
+	}
+	return l.wrap(h, g), nil
+}
+
+// try makes one request.
+func (c *core) try(ctx context.Context, name string) (*Advisory, Grant, error) {
+	if err := errors.Join(c.err, checkName(name)); err != nil {
+		return nil, Grant{}, err
+	}
+	if c.nested(ctx, name) {
+		return nil, Grant{}, ErrNested
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, Grant{}, err
+	}
+	claim := Claim{Name: name, Holder: c.o.Holder, Meta: c.o.Meta, Nonce: newNonce(), TTL: c.o.TTL, AtLeast: c.o.AtLeast}
+	anchor := c.clock.read()
+	g, err := c.store.TryAcquire(ctx, claim)
+	term := Term{Name: name, Token: g.Token, Nonce: claim.Nonce, TTL: c.o.TTL}
+	switch {
+	case err != nil:
+		if holdfast.OutcomeOf(err) != holdfast.NotApplied {
+			go c.abandon(context.WithoutCancel(ctx), term)
+		}
+		return nil, g, err
+	case !g.Held:
+		err := &HeldError{Name: name, Holder: g.Holder, Meta: g.Meta, Token: g.Token, Remaining: g.Remaining}
+		c.observe(ctx, EventRefused, Term{Name: name, Token: g.Token}, 0, 0, err)
+		return nil, g, err
+	}
+	h := newAdvisory(ctx, c, g, anchor)
+	if err := h.Check(); err != nil { // the reply took as long as the lease lasts
+		go c.abandon(context.WithoutCancel(ctx), term)
+		return nil, g, err
+	}
+	c.renewer.add(h, c.interval())
+	return h, g, nil
+}
+
+// abandon releases what may have been acquired by a request whose reply is missing, until it has found it or it has run out.
+// The request may reach the store after the first releases.
+func (c *core) abandon(ctx context.Context, t Term) {
+	ctx, cancel := context.WithTimeout(ctx, t.TTL)
+	defer cancel()
+	for pause := 20 * time.Millisecond; ; pause *= 2 {
+		if outcome, err := c.release(ctx, t); err == nil && outcome == ReleaseDone {
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// release gives t back on a context that outlives that of the caller.
+func (c *core) release(ctx context.Context, t Term) (Released, error) {
+	bound := releaseTimeout
+	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil {
+		bound = min(bound, time.Until(deadline))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+	defer cancel()
+	held, err := c.store.Release(ctx, t)
+	c.waits.wake(t.Name)
+	switch {
+	case err != nil:
+		return ReleaseUnknown, err
+	case !held:
+		return AlreadyLost, nil
+	}
+	return ReleaseDone, nil
+}

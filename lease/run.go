@@ -1,0 +1,78 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/jitter"
+)
+
+// Run waits for the lease of name, calls fn under it, and releases it when fn has returned, also if it panics. The context of
+// fn ends with ctx, and when the lease is lost or its holder is asked to resign; the lease is renewed until fn returns.
+//
+// It returns the error of fn; with a [*LostError], also if fn returned nil, when the lease was lost before fn was through; and
+// the errors of [Leases.Acquire]. A lost reply to the release is no error: the lease runs out.
+func (l *Leases[H]) Run(ctx context.Context, name string, fn func(ctx context.Context, h H) error) error {
+	if fn == nil {
+		return &InputError{Name: "the closure", Reason: "is nil"}
+	}
+	h, g, err := l.core.acquire(ctx, name)
+	if err != nil {
+		return err
+	}
+	return l.core.under(ctx, h, func(ctx context.Context) error { return fn(ctx, l.wrap(h, g)) })
+}
+
+// under runs fn while h is held.
+func (c *core) under(ctx context.Context, h *Advisory, fn func(ctx context.Context) error) (err error) {
+	inside, cancel := context.WithCancelCause(c.enter(ctx, h.term.Name))
+	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
+	defer func() {
+		stop()
+		cancel(nil)
+		lost := h.Check()
+		outcome, _ := h.Release(ctx)
+		if lost == nil && outcome == AlreadyLost {
+			lost = &LostError{Name: h.term.Name, Token: h.term.Token, Reason: Stolen}
+		}
+		var why *LostError
+		if errors.As(lost, &why) && !errors.Is(err, ErrLost) {
+			err = errors.Join(why, err)
+		}
+	}()
+	return fn(inside)
+}
+
+// Elect leads whenever it can, until ctx ends: it waits for the lease of name, calls lead under it as [Leases.Run] does, waits
+// for it to return, releases, and stands again after a pause, in which others come first. A lead that returns resigns; its
+// error is told to failed, which may be nil, and does not end the loop, nor does an error of the store.
+//
+// It returns the cause of the end of ctx, or [*InputError] and [ErrNested] at once.
+func (l *Leases[H]) Elect(
+	ctx context.Context, name string, lead func(ctx context.Context, h H) error, failed func(ctx context.Context, err error),
+) error {
+	for failures := 0; ; {
+		err := l.Run(ctx, name, lead)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, ErrInput), errors.Is(err, ErrNested):
+			return err
+		case err == nil:
+			failures = 0
+		default:
+			failures++
+			if failed != nil {
+				failed(ctx, err)
+			}
+		}
+		timer := time.NewTimer(l.core.o.PollEvery/20 + jitter.Full(l.core.o.PollEvery/10, l.core.o.PollEvery, failures))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package singleflight
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+)
+
+// A result is what a function came to.
+type result[V any] struct {
+	value V
+	err   error
+}
+
+// run calls fn and lands the flight, whatever fn does.
+func (g *Group[K, V]) run(key K, f *flightOf[V], fn func(ctx context.Context) (V, error)) (value V, err error) {
+	var begun time.Time
+	if g.settle != nil {
+		begun = time.Now()
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			// Goexit goes on after this: it ends the goroutine that fn ran on, and nothing can stop it.
+			err = ended(recover())
+			observe(f.Lead.ctx, &g.o, EventPanicked, key, 0, err)
+		}
+		r := result[V]{value, err}
+		if g.settle != nil {
+			g.settle(key, f, r, time.Since(begun))
+		}
+		g.flights.Land(key, f, func() (result[V], bool) { return r, true })
+		f.Lead.end(context.Canceled)
+	}()
+	value, err = fn(f.Lead.ctx)
+	returned = true
+	return value, err
+}
+
+// ended is the error of a function that did not return. Since Go 1.21 a panic has a value, so none means Goexit.
+func ended(panicked any) error {
+	if panicked == nil {
+		return ErrGoexit
+	}
+	return &PanicError{Value: panicked, Stack: debug.Stack()}
+}
