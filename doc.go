@@ -9,6 +9,9 @@
 //   - counter: counters and stocks that lose no unit and sell none twice
 //   - counter/rediscounter: counters in Redis that a lost reply does not move twice
 //   - lease: leases with fencing tokens, whose loss is noticed in time, and leader election
+//   - retry, retry/retryhttp: operations are tried again where that does no harm
+//   - singleflight: one call for all who want it at the same time, and a cache that stores nothing stale
+//   - singleflight/redisflight: the same across processes
 //   - prove: a kit for tests that proves a handler of one's own idempotent, at every point of failure
 //
 // This package holds what they share and imports the standard library alone:

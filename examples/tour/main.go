@@ -22,6 +22,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/examples/charge-client/charge"
 	"github.com/holdfast-go/holdfast/examples/counters/views"
 	"github.com/holdfast-go/holdfast/examples/documents/edit"
 	"github.com/holdfast-go/holdfast/examples/internal/story"
@@ -57,6 +58,7 @@ var chapters = []chapter{
 	{name: "counters", hazard: "counter increments lost, or doubled by a retry", run: views.Run},
 	{name: "tickets", hazard: "stock oversold", run: box.Run},
 	{name: "stampede", hazard: "cache miss stampede, stale fill", run: herd.Run},
+	{name: "charge-client", hazard: "retry of a non-idempotent call", run: charge.Run},
 	{name: "writeskew", hazard: "two doctors leave, each because the other is there", run: oncall.Run, needs: "PostgreSQL"},
 }
 
