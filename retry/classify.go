@@ -86,27 +86,27 @@ func (f *facts) read(err error) {
 
 // note takes what one error of the chain says.
 func (f *facts) note(err error) {
-	if x, ok := err.(interface{ Outcome() holdfast.Outcome }); ok && !f.stated { //nolint:errorlint // read walks the chain
+	if x, ok := err.(interface{ Outcome() holdfast.Outcome }); ok && !f.stated {
 		f.outcome, f.stated = x.Outcome(), true
 	}
-	if x, ok := err.(interface{ Transient() bool }); ok && !f.passes { //nolint:errorlint // as above
+	if x, ok := err.(interface{ Transient() bool }); ok && !f.passes {
 		f.transient, f.passes = x.Transient(), true
 	}
-	if x, ok := err.(interface{ RetryAfter() time.Duration }); ok && !f.hinted { //nolint:errorlint // as above
+	if x, ok := err.(interface{ RetryAfter() time.Duration }); ok && !f.hinted {
 		f.after, f.hinted = x.RetryAfter(), true
 	}
-	if x, ok := err.(interface{ SafeToRetry() bool }); ok && x.SafeToRetry() { //nolint:errorlint // as above
+	if x, ok := err.(interface{ SafeToRetry() bool }); ok && x.SafeToRetry() {
 		f.unsent = true
 	}
 	const serializationFailure, deadlock = "40001", "40P01"
-	if x, ok := err.(interface{ SQLState() string }); ok { //nolint:errorlint // as above
+	if x, ok := err.(interface{ SQLState() string }); ok {
 		code := x.SQLState()
 		f.unsent = f.unsent || code == serializationFailure || code == deadlock
 	}
-	if x, ok := err.(interface{ Is(target error) bool }); ok && x.Is(context.Canceled) { //nolint:errorlint // as above
+	if x, ok := err.(interface{ Is(target error) bool }); ok && x.Is(context.Canceled) {
 		f.canceled = true
 	}
-	switch x := err.(type) { //nolint:errorlint // as above
+	switch x := err.(type) { //nolint:errorlint // read walks the chain
 	case *backoff.PermanentError:
 		f.permanent = true
 	case *net.DNSError:
@@ -114,7 +114,7 @@ func (f *facts) note(err error) {
 	case *net.OpError:
 		f.unsent = f.unsent || x.Op == "dial"
 	default:
-		f.canceled = f.canceled || err == context.Canceled
+		f.canceled = f.canceled || err == context.Canceled //nolint:errorlint // as above
 	}
 }
 

@@ -293,7 +293,7 @@ func TestAttemptTimeoutEndsTheAttemptAlone(t *testing.T) {
 				return "done", nil
 			}
 			<-ctx.Done()
-			if context.Cause(ctx) != retry.ErrAttemptTimeout {
+			if !errors.Is(context.Cause(ctx), retry.ErrAttemptTimeout) {
 				t.Errorf("the cause is %v", context.Cause(ctx))
 			}
 			return "", ctx.Err()
