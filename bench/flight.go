@@ -45,6 +45,7 @@ type flightSetup struct {
 	cache   *singleflight.Cache[string, int]
 	sturdyc *sturdyc.Client[int]
 	leaving context.Context // can end, and does not
+	leave   context.CancelFunc
 }
 
 func newFlightSetup() *flightSetup {
@@ -54,7 +55,7 @@ func newFlightSetup() *flightSetup {
 	for i := range f.keys {
 		f.keys[i] = "product-" + strconv.Itoa(i)
 	}
-	f.leaving, _ = context.WithCancel(context.Background()) //nolint:govet // it lasts as long as the process
+	f.leaving, f.leave = context.WithCancel(context.Background())
 	return f
 }
 

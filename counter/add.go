@@ -8,7 +8,7 @@ import "context"
 //
 // A counter in slots does not go below 0, see [Counters.Resize].
 //
-// It returns [*OverflowError], [*NotFoundError], [*InsufficientError] (in slots), [*MismatchError], [*ArgumentError],
+// It returns [*OverflowError], [*NotFoundError], [*InsufficientError] (in slots), [*MismatchError], [*InputError],
 // [ErrClosed], [*UnknownError] if the outcome is not known, and otherwise an error of [tx.DB.Do]: of all but UnknownError,
 // holdfast.OutcomeOf is NotApplied.
 func (c *Counters[T]) Add(ctx context.Context, key string, n int64, options ...Option) (Result, error) {

@@ -44,7 +44,7 @@ func newChange(key string, delta int64, options []Option) (change, error) {
 	ch := change{key: key, delta: delta}
 	for _, o := range options {
 		if o == nil {
-			return ch, &ArgumentError{Name: "option", Reason: "is nil"}
+			return ch, &InputError{Name: "option", Reason: "is nil"}
 		}
 		o(&ch)
 	}
@@ -60,7 +60,7 @@ func newChange(key string, delta int64, options []Option) (change, error) {
 // newTake makes a change that takes n.
 func newTake(key string, n int64, options []Option) (change, error) {
 	if n <= 0 {
-		return change{}, &ArgumentError{Name: "amount", Reason: fmt.Sprintf("is %d: take 1 or more", n)}
+		return change{}, &InputError{Name: "amount", Reason: fmt.Sprintf("is %d: take 1 or more", n)}
 	}
 	ch, err := newChange(key, -n, options)
 	ch.floor = true
@@ -81,7 +81,7 @@ func checkText(name, text string) error {
 	default:
 		return nil
 	}
-	return &ArgumentError{Name: name, Reason: reason}
+	return &InputError{Name: name, Reason: reason}
 }
 
 // repeated answers for an operation that has been applied with an amount of had.

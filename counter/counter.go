@@ -50,12 +50,12 @@ type Column struct {
 	Table string
 	// Key is the column that identifies a row. It must be unique, which Check looks at: a change would else be made to each
 	// row of a key. Keys are given as text, in the form that the database writes for its type; one that the type does not
-	// take is an [*ArgumentError], or on SQLite one of no row.
+	// take is an [*InputError], or on SQLite one of no row.
 	Key string
 	// Column is the column that counts.
 	Column string
 	// Max is the largest value that the column holds; the smallest is -Max-1. Default: that of bigint. Give
-	// [math.MaxInt32] for integer: the database's own check is an [*ArgumentError] that ends the transaction, this one does
+	// [math.MaxInt32] for integer: the database's own check is an [*InputError] that ends the transaction, this one does
 	// not.
 	Max int64
 }
@@ -106,7 +106,7 @@ func NewColumn[T any](db *tx.DB[T], column Column, o *Options) *Counters[T] {
 		}
 	}
 	if c.err == nil && column.Max < 0 {
-		c.err = &ArgumentError{Name: "Column.Max", Reason: "must not be negative"}
+		c.err = &InputError{Name: "Column.Max", Reason: "must not be negative"}
 	}
 	if c.err == nil {
 		c.err = checkSchema(db.Dialect(), "Column.Schema", column.Schema)

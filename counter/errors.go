@@ -17,7 +17,7 @@ var (
 	ErrNotFound = errors.New("counter: no row of this key")
 	// ErrMismatch: the operation ID was used for another change of this counter. See [MismatchError].
 	ErrMismatch = errors.New("counter: the operation ID was used for another change")
-	// ErrInvalid: an argument cannot be used. See [ArgumentError].
+	// ErrInvalid: an argument cannot be used. See [InputError].
 	ErrInvalid = errors.New("counter: invalid argument")
 	// ErrClosed: the counters are closed and take no more calls.
 	ErrClosed error = &closedError{}
@@ -99,15 +99,15 @@ func (e *MismatchError) Error() string {
 // Is matches ErrMismatch.
 func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }
 
-// An ArgumentError says which argument cannot be used, and why. Nothing was changed. It matches [ErrInvalid].
-type ArgumentError struct {
+// An InputError says which argument cannot be used, and why. Nothing was changed. It matches [ErrInvalid].
+type InputError struct {
 	refusal
 	Name, Reason string
 	// Err is the error of the database, where that is how it was found out: on PostgreSQL the transaction is over then.
 	Err error
 }
 
-func (e *ArgumentError) Error() string {
+func (e *InputError) Error() string {
 	text := fmt.Sprintf("%v: the %s %s", ErrInvalid, e.Name, e.Reason)
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
@@ -116,10 +116,10 @@ func (e *ArgumentError) Error() string {
 }
 
 // Unwrap returns Err.
-func (e *ArgumentError) Unwrap() error { return e.Err }
+func (e *InputError) Unwrap() error { return e.Err }
 
 // Is matches ErrInvalid.
-func (e *ArgumentError) Is(target error) bool { return target == ErrInvalid }
+func (e *InputError) Is(target error) bool { return target == ErrInvalid }
 
 // An UnknownError says that the change may or may not have been made: the reply was lost, or the call ended while its batch
 // was under way. Only a call with an operation ID may be repeated, see [Once]. It matches [ErrOutcomeUnknown].

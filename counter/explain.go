@@ -15,11 +15,11 @@ var ofKey = []string{"22P02", "22P03", "22007", "22008", "22023", "22021"}
 // explain names the argument that made PostgreSQL refuse a statement on a column of the caller's. Keys are given as text, so
 // it is the database that finds out.
 func (c *Counters[T]) explain(err error, keys ...string) error {
-	var known *ArgumentError
+	var known *InputError
 	if err == nil || c.place.own || errors.Is(err, ErrOutcomeUnknown) || errors.As(err, &known) {
 		return err
 	}
-	wrong := &ArgumentError{Err: err}
+	wrong := &InputError{Err: err}
 	key := mentioned(err, keys)
 	switch state := sqlState(err); {
 	case state == "22003" && key == "" && !strings.Contains(err.Error(), "numeric"): // out of range: the sum, an integer

@@ -141,7 +141,7 @@ func (c *Counters[T]) spread(key string, sum, slots int64) (stmts []*tx.Stmt) {
 
 // Get returns the value of a counter, over all its slots, as of one moment. A counter of ours that nobody has added to is 0.
 //
-// It returns [*NotFoundError], [*OverflowError] if slots that were written by other means exceed an int64, [*ArgumentError],
+// It returns [*NotFoundError], [*OverflowError] if slots that were written by other means exceed an int64, [*InputError],
 // and the errors of the database.
 func (c *Counters[T]) Get(ctx context.Context, key string) (int64, error) {
 	if t, ok := c.db.Current(ctx); ok {
@@ -186,7 +186,7 @@ const maxSlots = 1024
 //
 // A counter in slots does not go below 0: each slot alone could not know. A counter that is below cannot be put into slots.
 //
-// It returns [*InsufficientError], [*ArgumentError], [ErrClosed], and the errors of [tx.DB.Do].
+// It returns [*InsufficientError], [*InputError], [ErrClosed], and the errors of [tx.DB.Do].
 func (c *Counters[T]) Resize(ctx context.Context, key string, slots int) error {
 	if c.err != nil {
 		return c.err
@@ -196,9 +196,9 @@ func (c *Counters[T]) Resize(ctx context.Context, key string, slots int) error {
 	}
 	switch {
 	case !c.place.own:
-		return &ArgumentError{Name: "counter", Reason: "is a column of a table of yours: it has one slot"}
+		return &InputError{Name: "counter", Reason: "is a column of a table of yours: it has one slot"}
 	case slots < 1 || slots > maxSlots || slots&(slots-1) != 0:
-		return &ArgumentError{Name: "number of slots", Reason: fmt.Sprintf("is %d: give a power of two from 1 to %d", slots, maxSlots)}
+		return &InputError{Name: "number of slots", Reason: fmt.Sprintf("is %d: give a power of two from 1 to %d", slots, maxSlots)}
 	}
 	if !c.lanes.enter() {
 		return ErrClosed

@@ -23,11 +23,11 @@ var (
 	ErrNested = errors.New("lease: it is held by the caller already: pass the handle down")
 	// ErrNoGuard: the fence is not from the database of the transaction.
 	ErrNoGuard = errors.New("lease: the store of this fence has no guard for transactions")
-	// ErrInput: an argument or an option cannot be used.
-	ErrInput = errors.New("lease: it cannot be used")
+	// ErrInvalid: an argument or an option cannot be used.
+	ErrInvalid = errors.New("lease: it cannot be used")
 )
 
-// An InputError says what is wrong with an argument or an option. It matches [ErrInput].
+// An InputError says what is wrong with an argument or an option. It matches [ErrInvalid].
 type InputError struct {
 	// Name is the argument or the option.
 	Name string
@@ -38,8 +38,8 @@ type InputError struct {
 // Error names what is wrong.
 func (e *InputError) Error() string { return fmt.Sprintf("lease: %s %s", e.Name, e.Reason) }
 
-// Is matches ErrInput.
-func (e *InputError) Is(target error) bool { return target == ErrInput }
+// Is matches ErrInvalid.
+func (e *InputError) Is(target error) bool { return target == ErrInvalid }
 
 // Outcome is NotApplied: nothing was sent.
 func (e *InputError) Outcome() holdfast.Outcome { return holdfast.NotApplied }

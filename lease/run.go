@@ -57,7 +57,7 @@ func (l *Leases[H]) Elect(
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, ErrInput), errors.Is(err, ErrNested):
+		case errors.Is(err, ErrInvalid), errors.Is(err, ErrNested):
 			return err
 		case err == nil:
 			failures = 0

@@ -18,8 +18,8 @@ var (
 	ErrNotAvailable = errors.New("pessimistic: somebody else holds a lock")
 	// ErrUnsupported: the database cannot do it. See [UnsupportedError].
 	ErrUnsupported = errors.New("pessimistic: the database cannot do this")
-	// ErrInput: keys, names or tables that cannot be used. See [InputError].
-	ErrInput = errors.New("pessimistic: bad input")
+	// ErrInvalid: keys, names or tables that cannot be used. See [InputError].
+	ErrInvalid = errors.New("pessimistic: bad input")
 	// ErrHoldBudget: the transaction kept its locks longer than Options.Hold. See [HoldError]. It is also the cause of the
 	// end of the closure's context.
 	ErrHoldBudget = errors.New("pessimistic: the locks were held longer than Options.Hold allows")
@@ -131,8 +131,8 @@ func (e *InputError) Error() string {
 // Unwrap returns Err.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// Is matches [ErrInput].
-func (e *InputError) Is(target error) bool { return target == ErrInput }
+// Is matches [ErrInvalid].
+func (e *InputError) Is(target error) bool { return target == ErrInvalid }
 
 // Outcome returns NotApplied.
 func (e *InputError) Outcome() holdfast.Outcome { return holdfast.NotApplied }

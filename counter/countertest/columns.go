@@ -71,7 +71,7 @@ func (s *suite[T]) columnCheck() {
 // wantArgument fails the rule unless err names an argument.
 func (s *suite[T]) wantArgument(what string, err error, names ...string) {
 	s.Helper()
-	var wrong *counter.ArgumentError
+	var wrong *counter.InputError
 	if !errors.As(err, &wrong) || !errors.Is(err, counter.ErrInvalid) || wrong.Err == nil || holdfast.OutcomeOf(err) != holdfast.NotApplied {
 		s.Errorf("%s: got %v", what, err)
 	}

@@ -164,7 +164,7 @@ func (s *suite[T]) arguments() {
 		_, err2 := c.Take(s.ctx, "k", 1, counter.Once(bad))
 		_, err3 := c.Get(s.ctx, bad)
 		for _, err := range []error{err, err2, err3, c.AddMany(s.ctx, []counter.Change{{Key: bad}}), c.Resize(s.ctx, bad, 2)} {
-			var arg *counter.ArgumentError
+			var arg *counter.InputError
 			if !errors.As(err, &arg) || len(err.Error()) > 200 || holdfast.OutcomeOf(err) != holdfast.NotApplied {
 				s.Fatalf("got %v", err)
 			}

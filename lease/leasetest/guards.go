@@ -288,7 +288,7 @@ func (s *guards[T]) highWater() {
 	}
 	s.must(pass(late, name))
 	s.wrote(name, 4)
-	s.want(pass(lease.Fence{}, name), lease.ErrInput)
+	s.want(pass(lease.Fence{}, name), lease.ErrInvalid)
 }
 
 func (s *guards[T]) noGuard() {
@@ -296,7 +296,7 @@ func (s *guards[T]) noGuard() {
 	h := s.hold("no guard")
 	f := lease.Fence{Name: h.Name(), Token: h.Fence().Token, Nonce: h.Fence().Nonce}
 	s.want(s.DB.Do(s.ctx, func(ctx context.Context, t T) error { return f.Guard(ctx, s.DB.Tx(t)) }), lease.ErrNoGuard)
-	s.want(lease.Do(s.ctx, s.DB, nil, func(context.Context, T) error { return nil }), lease.ErrInput)
+	s.want(lease.Do(s.ctx, s.DB, nil, func(context.Context, T) error { return nil }), lease.ErrInvalid)
 	s.want(lease.Do[T](s.ctx, s.DB, h, nil), tx.ErrNilFunc)
 }
 

@@ -404,7 +404,7 @@ func (s *suite) electWaits() {
 func (s *suite) input() {
 	for _, name := range []string{"", "a\x00b", "\xff", strings.Repeat("x", 1025), strings.Repeat("x", 10<<20)} {
 		_, err := lease.NewAdvisory(s.store, nil).TryAcquire(s.ctx, name)
-		s.want(err, lease.ErrInput)
+		s.want(err, lease.ErrInvalid)
 	}
 	for _, o := range []lease.Options{
 		{TTL: -1},
@@ -418,8 +418,8 @@ func (s *suite) input() {
 	} {
 		leases := lease.NewAdvisory(s.store, &o)
 		_, err := leases.TryAcquire(s.ctx, "a")
-		s.want(err, lease.ErrInput)
-		s.want(leases.Elect(s.ctx, "a", func(context.Context, *lease.Advisory) error { return nil }, nil), lease.ErrInput)
+		s.want(err, lease.ErrInvalid)
+		s.want(leases.Elect(s.ctx, "a", func(context.Context, *lease.Advisory) error { return nil }, nil), lease.ErrInvalid)
 	}
-	s.want(lease.NewAdvisory(s.store, nil).Run(s.ctx, "a", nil), lease.ErrInput)
+	s.want(lease.NewAdvisory(s.store, nil).Run(s.ctx, "a", nil), lease.ErrInvalid)
 }

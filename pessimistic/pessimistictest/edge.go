@@ -50,7 +50,7 @@ func badInput[T any](s *suite[T]) {
 		f := s.begin()
 		for _, err := range []error{l.Lock(s.ctx, f.Tx, r...), l.Do(s.ctx, r, func(context.Context, T) error { return nil })} {
 			var e *pessimistic.InputError
-			if !errors.As(err, &e) || !errors.Is(err, pessimistic.ErrInput) || holdfast.OutcomeOf(err) != holdfast.NotApplied || len(err.Error()) > 500 {
+			if !errors.As(err, &e) || !errors.Is(err, pessimistic.ErrInvalid) || holdfast.OutcomeOf(err) != holdfast.NotApplied || len(err.Error()) > 500 {
 				s.Errorf("%s: got %v", what, err)
 			}
 		}
@@ -64,11 +64,11 @@ func badInput[T any](s *suite[T]) {
 	bad.Limit = -1
 	f := s.begin()
 	_, err = l.Claim(s.ctx, f.Tx, bad)
-	s.want(err, pessimistic.ErrInput)
+	s.want(err, pessimistic.ErrInvalid)
 	_, err = l.Work(s.ctx, pessimistic.Queue{}, func(context.Context, T) error { return nil })
-	s.want(err, pessimistic.ErrInput)
+	s.want(err, pessimistic.ErrInvalid)
 	if s.DB.Dialect().Capabilities.AdvisoryLocks {
-		s.want(l.Advisory(s.ctx, f.Tx, "n", make([]string, 1<<10+1)...), pessimistic.ErrInput)
+		s.want(l.Advisory(s.ctx, f.Tx, "n", make([]string, 1<<10+1)...), pessimistic.ErrInvalid)
 		s.must(l.Advisory(s.ctx, f.Tx, "\x00", "", "\xff", strings.Repeat("x", 10<<20)))
 	}
 }
@@ -134,8 +134,8 @@ func checks[T any](s *suite[T]) {
 		"column":         {pessimistic.Table{Name: "account", Key: "no"}, tx.ErrNotMigrated},
 		"key":            {pessimistic.Table{Name: "account", Key: "balance"}, tx.ErrColumn},
 		"part of a key":  {pessimistic.Table{Name: "part", Key: "a"}, tx.ErrColumn},
-		"name":           {pessimistic.Table{Name: "a\x00"}, pessimistic.ErrInput},
-		"no name at all": {pessimistic.Table{}, pessimistic.ErrInput},
+		"name":           {pessimistic.Table{Name: "a\x00"}, pessimistic.ErrInvalid},
+		"no name at all": {pessimistic.Table{}, pessimistic.ErrInvalid},
 	} {
 		if err := l.Check(s.ctx, accounts, c.table); !errors.Is(err, c.err) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
 			s.Errorf("%s: got %v", what, err)

@@ -64,10 +64,10 @@ func TestSession(t *testing.T) {
 	if _, err := inside.Exec(t.Context(), "begin"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pessimistic.LockSession(t.Context(), inside, address, "a"); !errors.Is(err, pessimistic.ErrInput) || !inside.IsClosed() {
+	if _, err := pessimistic.LockSession(t.Context(), inside, address, "a"); !errors.Is(err, pessimistic.ErrInvalid) || !inside.IsClosed() {
 		t.Fatalf("in a transaction: got %v", err)
 	}
-	if _, err := pessimistic.LockSession(t.Context(), connect(t, address), address); !errors.Is(err, pessimistic.ErrInput) {
+	if _, err := pessimistic.LockSession(t.Context(), connect(t, address), address); !errors.Is(err, pessimistic.ErrInvalid) {
 		t.Fatalf("without a name: got %v", err)
 	}
 }
