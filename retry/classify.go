@@ -69,9 +69,15 @@ type facts struct {
 
 func (f *facts) read(err error) {
 	for err != nil {
-		f.note(err)
-		switch x := err.(type) { //nolint:errorlint // it is the chain itself
+		switch x := err.(type) { //nolint:errorlint // this is the walk
+		case stater, passer, hinter, sender, coder, matcher: // one look for all: most errors say nothing
+			f.note(err)
+		default:
+			f.canceled = f.canceled || x == context.Canceled //nolint:errorlint // as above
+		}
+		switch x := err.(type) { //nolint:errorlint // as above
 		case interface{ Unwrap() error }:
+			f.noteType(err)
 			err = x.Unwrap()
 		case interface{ Unwrap() []error }:
 			for _, e := range x.Unwrap() {
@@ -84,37 +90,48 @@ func (f *facts) read(err error) {
 	}
 }
 
-// note takes what one error of the chain says.
+// What an error can say of itself.
+type (
+	stater  interface{ Outcome() holdfast.Outcome }
+	passer  interface{ Transient() bool }
+	hinter  interface{ RetryAfter() time.Duration }
+	sender  interface{ SafeToRetry() bool }
+	coder   interface{ SQLState() string }
+	matcher interface{ Is(target error) bool }
+)
+
 func (f *facts) note(err error) {
-	if x, ok := err.(interface{ Outcome() holdfast.Outcome }); ok && !f.stated {
+	if x, ok := err.(stater); ok && !f.stated {
 		f.outcome, f.stated = x.Outcome(), true
 	}
-	if x, ok := err.(interface{ Transient() bool }); ok && !f.passes {
+	if x, ok := err.(passer); ok && !f.passes {
 		f.transient, f.passes = x.Transient(), true
 	}
-	if x, ok := err.(interface{ RetryAfter() time.Duration }); ok && !f.hinted {
+	if x, ok := err.(hinter); ok && !f.hinted {
 		f.after, f.hinted = x.RetryAfter(), true
 	}
-	if x, ok := err.(interface{ SafeToRetry() bool }); ok && x.SafeToRetry() {
+	if x, ok := err.(sender); ok && x.SafeToRetry() {
 		f.unsent = true
 	}
 	const serializationFailure, deadlock = "40001", "40P01"
-	if x, ok := err.(interface{ SQLState() string }); ok {
+	if x, ok := err.(coder); ok {
 		code := x.SQLState()
 		f.unsent = f.unsent || code == serializationFailure || code == deadlock
 	}
-	if x, ok := err.(interface{ Is(target error) bool }); ok && x.Is(context.Canceled) {
+	if x, ok := err.(matcher); ok && x.Is(context.Canceled) {
 		f.canceled = true
 	}
-	switch x := err.(type) { //nolint:errorlint // read walks the chain
+}
+
+// noteType takes what an error says by its type. All of these wrap another.
+func (f *facts) noteType(err error) {
+	switch x := err.(type) { //nolint:errorlint // as above
 	case *backoff.PermanentError:
 		f.permanent = true
 	case *net.DNSError:
 		f.unsent = true // also a name that was not found: names come and go with what they name
 	case *net.OpError:
 		f.unsent = f.unsent || x.Op == "dial"
-	default:
-		f.canceled = f.canceled || err == context.Canceled //nolint:errorlint // as above
 	}
 }
 
