@@ -78,6 +78,9 @@ var groups = []group{
 	transfer,
 	counters,
 	flights,
+	retries,
+	failures,
+	clients,
 	{
 		name:     "http",
 		variants: func(s *setup) []variant { return s.web.variants() },
