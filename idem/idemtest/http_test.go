@@ -143,11 +143,14 @@ func TestHTTPStoreFails(t *testing.T) {
 			if body := rec.Body.String(); !strings.Contains(body, "nothing was done") || strings.Contains(body, "tx:") {
 				t.Errorf("got %s", body)
 			}
-			var line struct{ Level, Msg, Code, Name, Error, Correlation_ID string }
+			var line struct {
+				Level, Msg, Code, Name, Error string
+				CorrelationID                 string `json:"correlation_id"`
+			}
 			if err := json.Unmarshal(log.Bytes(), &line); err != nil { // one line
 				t.Fatalf("logged %q: %v", log.String(), err)
 			}
-			if line.Level != c.level || line.Code != c.code || line.Name != "POST" || line.Correlation_ID != "trace me" ||
+			if line.Level != c.level || line.Code != c.code || line.Name != "POST" || line.CorrelationID != "trace me" ||
 				!strings.HasPrefix(line.Msg, "idemhttp: ") || !strings.Contains(line.Error, c.log) || strings.Contains(log.String(), "secret") {
 				t.Errorf("logged %s", log.String())
 			}
