@@ -65,11 +65,19 @@ func validatePart(name, text string) error {
 	case text == "":
 		return &KeyError{Part: name, Reason: "is empty"}
 	case len(text) > maxPart:
-		return &KeyError{Part: name, Reason: fmt.Sprintf("has %d bytes, at most %d are allowed: hash it or use Derive", len(text), maxPart)}
+		return &KeyError{Part: name, Reason: fmt.Sprintf("has %d bytes, at most %d are allowed: %s", len(text), maxPart, shorten(name))}
 	case !utf8.ValidString(text):
 		return &KeyError{Part: name, Reason: "is not valid UTF-8: encode it, for example in hex"}
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return &KeyError{Part: name, Reason: "contains a control character"}
 	}
 	return nil
+}
+
+// shorten says how. Only the value of a key can be derived.
+func shorten(part string) string {
+	if part == "Value" {
+		return "hash it or use Derive"
+	}
+	return "give a hash of it"
 }

@@ -166,3 +166,15 @@ func FuzzFingerprint(f *testing.F) {
 		}
 	})
 }
+
+// Only the value of a key can be derived: other parts that are too long are told what helps them.
+func TestLongPartsAreToldWhatHelps(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 10<<20)
+	for part, derived := range map[string]bool{"Value": true, "Scope": false, "Name": false, "message ID": false, "consumer": false} {
+		err := validatePart(part, long)
+		if err == nil || strings.Contains(err.Error(), "Derive") != derived || !strings.Contains(err.Error(), "hash") || len(err.Error()) > 200 {
+			t.Errorf("%s: got %.300v", part, err)
+		}
+	}
+}
