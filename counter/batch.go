@@ -39,8 +39,15 @@ func (c *Counters[T]) commit(key string, in *lane, batch []*item) {
 	}
 }
 
-// hopeless reports whether the items would fare no better alone.
+// hopeless reports whether the items would fare no better alone: what data, constraints and triggers refuse may be the fault of
+// one of them; locks that time out, privileges and a server that has enough are not.
 func hopeless(err error) bool {
+	if state := sqlState(err); len(state) == 5 {
+		switch state[:2] {
+		case "25", "28", "40", "42", "53", "55", "57", "58", "XX":
+			return true
+		}
+	}
 	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalid) || errors.Is(err, tx.ErrNotSent) ||
 		errors.Is(err, tx.ErrReadOnly) || errors.Is(err, tx.ErrNotMigrated) || errors.Is(err, context.DeadlineExceeded)
 }

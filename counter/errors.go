@@ -17,6 +17,8 @@ var (
 	ErrNotFound = errors.New("counter: no row of this key")
 	// ErrMismatch: the operation ID was used for another change of this counter. See [MismatchError].
 	ErrMismatch = errors.New("counter: the operation ID was used for another change")
+	// ErrSuppressed: a trigger or a rule of the table kept a change from being made. The transaction must be rolled back.
+	ErrSuppressed = errors.New("counter: the change was not made: a trigger or a rule of the table suppressed it")
 	// ErrInvalid: an argument cannot be used. See [InputError].
 	ErrInvalid = errors.New("counter: invalid argument")
 	// ErrClosed: the counters are closed and take no more calls.

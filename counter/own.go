@@ -137,6 +137,9 @@ func (c *Counters[T]) transaction(ctx context.Context, ch change) (res Result, e
 
 // failed returns the error of a statement that is committed at once. What the server said proves that it had no effect.
 func (c *Counters[T]) failed(err error) error {
+	if holdfast.OutcomeOf(err) == holdfast.NotApplied {
+		return err
+	}
 	class := c.db.Classify(err)
 	if class == tx.NotSent || sqlState(err) != "" && class != tx.Lost {
 		return &tx.AbortError{Err: err, Class: class, Attempts: 1}

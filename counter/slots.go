@@ -121,10 +121,23 @@ func (c *Counters[T]) write(ctx context.Context, conn tx.Tx, key string, all []s
 		}
 		stmts = append(stmts, &tx.Stmt{SQL: c.place.write, Args: args})
 		if delta -= part; delta == 0 {
-			return conn.Batch(ctx, stmts...)
+			return run(ctx, conn, stmts)
 		}
 	}
-	return conn.Batch(ctx, c.spread(key, sum, slots)...) // it is all but full
+	return run(ctx, conn, c.spread(key, sum, slots)) // it is all but full
+}
+
+// run makes changes, each of one row.
+func run(ctx context.Context, conn tx.Tx, stmts []*tx.Stmt) error {
+	if err := conn.Batch(ctx, stmts...); err != nil {
+		return err
+	}
+	for _, s := range stmts {
+		if s.Affected != 1 {
+			return ErrSuppressed
+		}
+	}
+	return nil
 }
 
 // spread sets the slots of a counter to equal parts of a sum.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -13,6 +14,7 @@ import (
 // manySQL locks all rows in the order of their keys, and only then, in the same statement, writes those whose version and
 // token allow it. FOR UPDATE returns each row as it is once the lock is held, so that the versions are those that decide.
 // The count makes the locks come first: it is computed whole before the update looks at its first row.
+// Two keys that are one to the database, such as 1 and 01, keep all from being written.
 // The first part is not run. It makes a missing table the error that it is elsewhere, and not a missing type.
 const manySQL = `with named as (
 	select from {table}
@@ -24,10 +26,10 @@ const manySQL = `with named as (
 	where r.{key} in (select (w.p).{key} from wanted w) order by r.{key} for update
 ), done as (
 	update {table} r set {set} from wanted w
-	where (select count(*) from locked) > 0 and r.{key} = (w.p).{key} and r.{version} = w.v {fresh}
+	where (select count(*) from locked) > 0 and (select count(*) = count(distinct (p).{key}) from wanted) and r.{key} = (w.p).{key} and r.{version} = w.v {fresh}
 	returning r.{key} as k, r.{version} as v
 )
-select w.i, d.v, l.v, coalesce(l.t, '') from wanted w left join locked l on l.k = (w.p).{key} left join done d on d.k = (w.p).{key}`
+select w.i, d.v, l.v, coalesce(l.t, ''), count(*) over (partition by (w.p).{key}) from wanted w left join locked l on l.k = (w.p).{key} left join done d on d.k = (w.p).{key}`
 
 // manyPostgres sends the items as JSON: populating a record of the table gives each value the type of its column.
 func (r *Rows[T]) manyPostgres(ctx context.Context, conn tx.Conn, columns []string, items []Item, sent []int, out []found) error {
@@ -41,6 +43,9 @@ func (r *Rows[T]) manyPostgres(ctx context.Context, conn tx.Conn, columns []stri
 		row := map[string]any{r.table.Key: plain(items[i].Key)}
 		for column, value := range items[i].Set {
 			row[column] = plain(value)
+		}
+		if err := encodable(i, row); err != nil {
+			return err
 		}
 		lines[n] = line{items[i].Version, tokenOf(items[i].Want), row}
 	}
@@ -70,12 +75,20 @@ func (r *Rows[T]) manyPostgres(ctx context.Context, conn tx.Conn, columns []stri
 		var n int
 		var wrote, current *int64
 		var token string
-		if err := rows.Scan(&n, &wrote, &current, &token); err != nil {
+		var times int
+		if err := rows.Scan(&n, &wrote, &current, &token, &times); err != nil {
 			return err
+		}
+		if times > 1 {
+			return sameRow(sent[n-1])
 		}
 		out[sent[n-1]] = found{versionOf(wrote), versionOf(current), token}
 	}
 	return rows.Err()
+}
+
+func sameRow(i int) error {
+	return invalid("item %d: another one has a key that the database takes for the same", i)
 }
 
 func versionOf(n *int64) Version {
@@ -83,6 +96,16 @@ func versionOf(n *int64) Version {
 		return Version{}
 	}
 	return At(*n)
+}
+
+// encodable refuses what JSON would change.
+func encodable(i int, row map[string]any) error {
+	for column, value := range row {
+		if text, ok := value.(string); ok && !utf8.ValidString(text) {
+			return invalid("item %d: the value of %q is not valid UTF-8", i, column)
+		}
+	}
+	return nil
 }
 
 // plain gives bytes the form that PostgreSQL reads.
@@ -120,14 +143,14 @@ func (r *Rows[T]) manySQLite(ctx context.Context, conn tx.Conn, columns []string
 		fresh = " and (w.t is null or r." + r.sql.token + " is null or r." + r.sql.token + " <> w.t)"
 	}
 	with := "with w(" + strings.Join(names, ", ") + ") as (values " + strings.Join(lines, ", ") + ") "
-	before, err := r.readMany(ctx, conn, with+"select w.i, r."+r.sql.version+", "+token+" from w join "+r.sql.table+" r on r."+
+	before, err := r.readMany(ctx, conn, with+"select w.i, r."+r.sql.version+", "+token+", count(*) over (partition by r."+r.sql.key+") from w join "+r.sql.table+" r on r."+
 		r.sql.key+" = w.k", a)
 	if err != nil {
 		return err
 	}
 	wrote, err := r.readMany(ctx, conn, with+"update "+r.sql.table+" as r set "+strings.Join(set, ", ")+" from w where r."+r.sql.key+
 		" = w.k and r."+r.sql.version+" = w.v"+fresh+" returning (select w.i from w where w.k = "+r.sql.table+"."+r.sql.key+"), "+
-		r.sql.version+", ''", a)
+		r.sql.version+", '', 1", a)
 	if err != nil {
 		return err
 	}
@@ -137,7 +160,7 @@ func (r *Rows[T]) manySQLite(ctx context.Context, conn tx.Conn, columns []string
 	return nil
 }
 
-// readMany reads the number of an item, a version and a token a row.
+// readMany reads the number of an item, a version, a token, and how many items are of that row.
 func (r *Rows[T]) readMany(ctx context.Context, conn tx.Conn, query string, a args) (map[int]found, error) {
 	rows, err := conn.Query(ctx, query, a...)
 	if err != nil {
@@ -149,8 +172,12 @@ func (r *Rows[T]) readMany(ctx context.Context, conn tx.Conn, query string, a ar
 		var i int
 		var n int64
 		var token string
-		if err := rows.Scan(&i, &n, &token); err != nil {
+		var times int
+		if err := rows.Scan(&i, &n, &token, &times); err != nil {
 			return nil, err
+		}
+		if times > 1 {
+			return nil, sameRow(i)
 		}
 		all[i] = found{current: At(n), token: token}
 	}

@@ -21,7 +21,8 @@ const (
 )
 
 // Put creates or updates the row that a stable URL names. If-None-Match: * creates it; If-Match updates the version that it
-// names, one of several, or any for *. plain says what happens without either. created tells 201 from 200.
+// names, one of several, or any for *. plain says what happens without either. created tells 201 from 200; for a retry with
+// a token of a write that overwrote, it cannot, and says 201.
 //
 // A precondition that fails is a [*PreconditionError] with the current version, status 412, also where If-Match meets no
 // row. See [Rows.Set] for the other errors. w has no version, since the condition has it. Outside a transaction it takes one
@@ -61,6 +62,10 @@ func (r *Rows[T]) put(ctx context.Context, conn tx.Conn, w Want, c Condition, pl
 		if w.Version, err = r.choose(ctx, conn, w, c); err != nil {
 			return Version{}, false, err
 		}
+		if !w.Version.IsSet() {
+			v, err = r.insert(ctx, conn, w, values)
+			return v, err == nil, failed(err)
+		}
 	}
 	v, err = r.set(ctx, conn, w, values)
 	return v, false, failed(err)
@@ -81,10 +86,10 @@ func (r *Rows[T]) choose(ctx context.Context, conn tx.Conn, w Want, c Condition)
 	if w.Token != "" && token == w.Token {
 		return current, nil // a retry: the write finds that it was done
 	}
-	if c.Evaluate(http.MethodPut, current) != 0 || !current.IsSet() {
+	if c.Evaluate(http.MethodPut, current) != 0 {
 		return Version{}, &PreconditionError{Current: current}
 	}
-	return current, nil
+	return current, nil // unset if there is no row, which If-None-Match with other versions allows
 }
 
 // failed makes a failed precondition of a conflict, and of a row that is not there.

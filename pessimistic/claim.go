@@ -96,7 +96,12 @@ func (l *Locks[T]) checkQueue(q Queue) error {
 
 // claim returns the statement that claims, and all that go with it.
 func (l *Locks[T]) claim(q Queue) (claim *tx.Stmt, stmts []*tx.Stmt) {
-	claim = &tx.Stmt{SQL: l.claimSQL(q), Args: append(append(make([]any, 0, len(q.Args)+1), q.Args...), int64(max(1, q.Limit)))}
+	claimer := *l
+	claimer.o.Wait = SkipLocked
+	if s := claimer.o.Strength; s == Share || s == KeyShare { // two may share a row, and not a job
+		claimer.o.Strength = NoKeyUpdate
+	}
+	claim = &tx.Stmt{SQL: claimer.claimSQL(q), Args: append(append(make([]any, 0, len(q.Args)+1), q.Args...), int64(max(1, q.Limit)))}
 	claim.Dest, claim.Each = q.read.dest, q.read.rows()
 	if len(claim.Dest) == 0 {
 		claim.Dest = []any{new(int64)}
@@ -104,9 +109,7 @@ func (l *Locks[T]) claim(q Queue) (claim *tx.Stmt, stmts []*tx.Stmt) {
 	if !l.can().RowLocks {
 		stmts = append(stmts, l.writer(q.Table))
 	}
-	waiting := *l
-	waiting.o.Wait = SkipLocked
-	return claim, waiting.around(append(stmts, claim))
+	return claim, claimer.around(append(stmts, claim))
 }
 
 func (l *Locks[T]) claimSQL(q Queue) string {

@@ -12,7 +12,7 @@ import (
 type Options struct {
 	// Wait is what to do about a lock that somebody else holds. Default: [Forever].
 	Wait Wait
-	// Strength is how much of a row is locked. Default: [NoKeyUpdate].
+	// Strength is how much of a row is locked. A job is claimed by [NoKeyUpdate] at least. Default: [NoKeyUpdate].
 	Strength Strength
 	// Hold is how long a transaction may keep its locks, from the moment it has them. A closure of [Locks.Do] and
 	// [Locks.Work] then gets a context that ends with [ErrHoldBudget] as its cause, and its transaction is rolled back with a

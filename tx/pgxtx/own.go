@@ -43,6 +43,14 @@ func (t *ownTx) abandon(ctx context.Context) {
 	t.release()
 }
 
+// kill closes the connection, whatever is under way on it, and gives it up.
+func (t *ownTx) kill(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	_ = t.conn.Close(ctx)
+	t.release()
+}
+
 func (t *ownTx) Commit(context.Context) error   { return tx.ErrOwned }
 func (t *ownTx) Rollback(context.Context) error { return tx.ErrOwned }
 

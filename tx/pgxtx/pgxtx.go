@@ -56,7 +56,14 @@ func (d *driver) begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (t *o
 	t = &ownTx{pooled: conn, conn: conn.Conn(), pipe: &d.pipe}
 	stmts := make([]*tx.Stmt, 0, 1+len(lead))
 	stmts = append(append(stmts, &tx.Stmt{SQL: beginSQL(o)}), lead...)
+	returned := false
+	defer func() {
+		if !returned { // what takes the rows of a statement panicked, and replies are still to be read
+			t.kill(ctx)
+		}
+	}()
 	at, err := d.pipe.run(ctx, t.conn, stmts)
+	returned = true
 	if err != nil {
 		t.abandon(ctx)
 		return nil, at == 0 && tx.Classify(err) == tx.Lost, err
@@ -101,7 +108,14 @@ func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 	commit := &tx.Stmt{SQL: "commit"}
 	stmts := make([]*tx.Stmt, 0, 1+len(tail))
 	stmts = append(append(stmts, tail...), commit)
+	returned := false
+	defer func() {
+		if !returned {
+			own.kill(ctx)
+		}
+	}()
 	tag, at, err := d.pipe.commit(ctx, own.conn, stmts)
+	returned = true
 	own.abandon(ctx)
 	switch {
 	case err == nil && tag == "ROLLBACK", aborted(err):

@@ -3,6 +3,7 @@ package pgxtx
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -74,17 +75,81 @@ func (r row) Scan(dest ...any) error {
 // poolConn runs statements outside a transaction.
 type poolConn struct{ pool *pgxpool.Pool }
 
+// open takes a connection by itself, so that an error of it is told from one of the statement: nothing was sent.
+func (c poolConn) open(ctx context.Context) (*pgxpool.Conn, error) {
+	conn, err := c.pool.Acquire(ctx)
+	switch {
+	case err == nil:
+		return conn, nil
+	case ctx.Err() != nil:
+		return nil, &tx.AbortError{Err: err}
+	}
+	return nil, fmt.Errorf("%w: %w", tx.ErrNotSent, err)
+}
+
 func (c poolConn) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	tag, err := c.pool.Exec(ctx, query, args...)
+	conn, err := c.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Release()
+	tag, err := conn.Exec(ctx, query, args...)
 	return tag.RowsAffected(), err
 }
 
 func (c poolConn) Query(ctx context.Context, query string, args ...any) (tx.Rows, error) {
-	return c.pool.Query(ctx, query, args...)
+	conn, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := conn.Query(ctx, query, args...)
+	if err != nil {
+		conn.Release()
+		return nil, err
+	}
+	return &pooledRows{Rows: r, conn: conn}, nil
 }
 
 func (c poolConn) QueryRow(ctx context.Context, query string, args ...any) tx.Row {
-	return row{c.pool.QueryRow(ctx, query, args...)}
+	conn, err := c.open(ctx)
+	if err != nil {
+		return row{errRows{err}}
+	}
+	return pooledRow{row{conn.QueryRow(ctx, query, args...)}, conn}
+}
+
+// pooledRows give their connection back when they are closed, by the caller or after the last row.
+type pooledRows struct {
+	pgx.Rows
+
+	conn *pgxpool.Conn
+}
+
+func (r *pooledRows) Next() bool {
+	more := r.Rows.Next()
+	if !more {
+		r.Close()
+	}
+	return more
+}
+
+func (r *pooledRows) Close() {
+	r.Rows.Close()
+	if r.conn != nil {
+		r.conn.Release()
+		r.conn = nil
+	}
+}
+
+type pooledRow struct {
+	row
+
+	conn *pgxpool.Conn
+}
+
+func (r pooledRow) Scan(dest ...any) error {
+	defer r.conn.Release()
+	return r.row.Scan(dest...)
 }
 
 func (c poolConn) Dialect() *tx.Dialect { return tx.PostgreSQL }

@@ -30,12 +30,19 @@ func (d *driver) Begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (*sql
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Wrap(t).Batch(ctx, lead...); err != nil {
-		if s, ok := d.take(t); ok {
+	done := false
+	defer func() {
+		if done {
+			return
+		}
+		if s, ok := d.take(t); ok { // also when what takes the rows of a statement panics
 			d.giveUp(ctx, s, t)
 		}
+	}()
+	if err := d.Wrap(t).Batch(ctx, lead...); err != nil {
 		return nil, err
 	}
+	done = true
 	return t, nil
 }
 

@@ -17,7 +17,11 @@ func (c poolConn) Dialect() *tx.Dialect { return c.d.dialect }
 // is that a connection which died in the pool is found out by a statement that fails.
 func (c poolConn) open(ctx context.Context) (conn *sql.Conn, done func(), err error) {
 	conn, err = c.d.acquire(ctx)
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil: // nothing was sent
+		return nil, nil, &tx.AbortError{Err: err}
+	default:
 		return nil, nil, err
 	}
 	done = func() { _ = conn.Close() }
