@@ -44,7 +44,8 @@
 //
 // # Storage
 //
-// Table lease has a row for each name that was ever taken; a release leaves it. [Migrate] makes it. An expired row costs nothing.
+// Table lease has a row for each name that was ever taken; a release leaves it. [Migrate] makes it, and what keeps tokens rising when
+// a row is deleted: a sequence on PostgreSQL, a trigger on SQLite. An expired row costs nothing.
 //
 //	round trips (pgx)
 //	acquire, refuse, release    1

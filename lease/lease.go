@@ -96,7 +96,7 @@ func (o *Options) check() error {
 		wrong        bool
 		name, reason string
 	}{
-		{o.TTL < 0 || o.RenewEvery < 0 || o.Margin < 0 || o.AtLeast < 0 || o.HoldLimit < 0 || o.PollEvery < 0, "Options", "has a negative duration"},
+		{min(o.TTL, o.RenewEvery, o.Margin, o.AtLeast, o.HoldLimit, o.PollEvery) < 0, "Options", "has a negative duration"},
 		{o.TTL < 150*time.Millisecond, "Options.TTL", "is below 150 ms, which leaves no time to renew"},
 		{o.RenewEvery > o.TTL/3, "Options.RenewEvery", "is more than a third of TTL: one failed renewal must not cost the lease"},
 		{o.Margin >= o.TTL/2, "Options.Margin", "is half of TTL or more: give a longer TTL"},

@@ -79,7 +79,8 @@ func Migrate[T any](ctx context.Context, db *tx.DB[T], names Names) error {
 	return tx.Migrate(ctx, db, tx.Migrations{
 		Set: "lease", FS: Migrations, Schema: names.Schema,
 		Rename: map[string]string{
-			DefaultTable: table, DefaultTable + "_token": table + "_token", DefaultHighWater: cmp.Or(names.HighWater, DefaultHighWater),
+			DefaultTable: table, DefaultTable + "_token": table + "_token", DefaultTable + "_deleted": table + "_deleted",
+			DefaultHighWater: cmp.Or(names.HighWater, DefaultHighWater),
 		},
 	})
 }
@@ -147,8 +148,9 @@ func (s *SQL[T]) TryAcquire(ctx context.Context, c Claim) (g Grant, err error) {
 	err = s.again(ctx, func() error {
 		g = Grant{Name: c.Name}
 		var remaining int64
-		err := s.db.Conn().QueryRow(ctx, s.sql.acquire, c.Name, c.Holder, c.Meta, c.Nonce, c.TTL.Microseconds(), c.AtLeast.Microseconds()).
-			Scan(&g.Held, &g.Token, &g.Holder, &g.Meta, &remaining)
+		row := s.db.Conn().QueryRow(ctx, s.sql.acquire,
+			c.Name, c.Holder, c.Meta, c.Nonce, c.TTL.Microseconds(), c.AtLeast.Microseconds())
+		err := row.Scan(&g.Held, &g.Token, &g.Holder, &g.Meta, &remaining)
 		g.Remaining = time.Duration(remaining) * time.Microsecond
 		if errors.Is(err, tx.ErrNoRows) {
 			return s.describe(ctx, &g)
@@ -234,19 +236,16 @@ func (s *SQL[T]) Release(ctx context.Context, t Term) (held bool, err error) {
 type texts struct{ acquire, look, renew, release, guard string }
 
 func newTexts(d *tx.Dialect, names Names) texts {
-	in := strings.NewReplacer(
-		"{table}", d.Table(names.Schema, names.Table),
-		"{tokens}", strings.ReplaceAll(d.Table(names.Schema, names.Table+"_token"), "'", "''"),
-		"{now}", "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
-	)
+	s := texts{acquirePostgres, lookPostgres, renewPostgres, releasePostgres, guardPostgres}
+	tokens := d.Table(names.Schema, names.Table+"_token")
 	if d == tx.SQLite {
-		return texts{
-			acquire: in.Replace(acquireSQLite), look: in.Replace(lookSQLite), renew: in.Replace(renewSQLite), release: in.Replace(releaseSQLite),
-			guard: in.Replace(guardSQLite),
-		}
+		s = texts{acquireSQLite, lookSQLite, renewSQLite, releaseSQLite, guardSQLite}
+	} else {
+		tokens = strings.ReplaceAll(tokens, "'", "''") // it stands in a string
 	}
-	return texts{
-		acquire: in.Replace(acquirePostgres), look: in.Replace(lookPostgres), renew: in.Replace(renewPostgres), release: in.Replace(releasePostgres),
-		guard: in.Replace(guardPostgres),
+	in := strings.NewReplacer("{table}", d.Table(names.Schema, names.Table), "{tokens}", tokens, "{now}", d.Now)
+	for _, text := range []*string{&s.acquire, &s.look, &s.renew, &s.release, &s.guard} {
+		*text = in.Replace(*text)
 	}
+	return s
 }

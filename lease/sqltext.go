@@ -48,10 +48,11 @@ where name = $1::text and nonce = $2::text`
 // guardPostgres takes the weakest lock that a change of a key must wait for.
 const guardPostgres = `select 1 from {table} where name = $1::text and token = $2::bigint and nonce = $3::text for key share`
 
-// acquireSQLite has one writer, who does not take turns with himself: a guard's transaction has ended when this runs. A token is
-// no smaller than the clock's microseconds, so that it rises also after the row was deleted.
+// acquireSQLite has one writer, who does not take turns with himself: a guard's transaction has ended when this runs. Tokens begin
+// at the clock's microseconds, and after a deletion above that of the row. Times are rounded up to the next millisecond.
 const acquireSQLite = `insert into {table} (name, token, holder, meta, nonce, acquired_at, expires_at, keep_until)
-values ($1, {now} * 1000, $2, $3, $4, {now}, {now} + $5 / 1000, {now} + $6 / 1000)
+values ($1, max({now} * 1000, (select token + 1 from {tokens})), $2, $3, $4, {now}, {now} + $5 / 1000 + 1,
+	{now} + $6 / 1000 + ($6 > 0))
 on conflict (name) do update set
 	token = case when nonce is excluded.nonce then token else max(token + 1, excluded.token) end,
 	holder = excluded.holder, meta = excluded.meta, nonce = excluded.nonce, acquired_at = max(acquired_at, excluded.acquired_at),
@@ -59,10 +60,14 @@ on conflict (name) do update set
 where expires_at <= {now} or nonce is excluded.nonce
 returning true, token, '', '', 0`
 
-const lookSQLite = `select token, coalesce(holder, ''), coalesce(meta, ''), (expires_at - {now}) * 1000 from {table} where name = $1`
+const lookSQLite = `select token, coalesce(holder, ''), coalesce(meta, ''), (expires_at - {now}) * 1000
+from {table} where name = $1`
 
-const renewSQLite = `update {table} set expires_at = {now} + r.ttl / 1000
-from (select json_extract(value, '$.name') as name, json_extract(value, '$.token') as token, json_extract(value, '$.nonce') as nonce, json_extract(value, '$.ttl') as ttl from json_each($1)) r
+const renewSQLite = `update {table} set expires_at = {now} + r.ttl / 1000 + 1
+from (
+	select json_extract(value, '$.name') as name, json_extract(value, '$.token') as token, json_extract(value, '$.nonce') as nonce,
+		json_extract(value, '$.ttl') as ttl from json_each($1)
+) r
 where {table}.name = r.name and {table}.token = r.token and {table}.nonce = r.nonce
 returning {table}.nonce, {table}.resign`
 

@@ -103,7 +103,7 @@ func (s texts) insert(w Want, set map[string]any, seed bool) (string, args) {
 // clock is the server's, in microseconds. That of SQLite has milliseconds, so it is filled up at random.
 func (s texts) clock() string {
 	if s.d == tx.SQLite {
-		return "cast((julianday('now') - 2440587.5) * 86400000 as integer) * 1000 + abs(random() % 1000)"
+		return s.d.Now + " * 1000 + abs(random() % 1000)"
 	}
 	return "cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)"
 }

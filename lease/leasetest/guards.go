@@ -249,15 +249,26 @@ func (s *guards[T]) tokenTwice() {
 
 func (s *guards[T]) rowDeleted() {
 	h := s.hold("deleted")
-	for range 5 {
-		s.released(h.Advisory, lease.ReleaseDone)
+	for range 20 {
+		last := h.Fence().Token
+		for range 3 {
+			s.released(h.Advisory, lease.ReleaseDone)
+			h = s.hold("deleted")
+			if h.Fence().Token <= last {
+				s.Fatalf("token %d came after %d", h.Fence().Token, last)
+			}
+			last = h.Fence().Token
+		}
+		s.exec("delete from lease where name = $1", h.Name())
+		next := s.take(s.claim(h.Name(), long))
+		if next.Token <= last {
+			s.Fatalf("token %d came after %d", next.Token, last)
+		}
+		s.release(next, true)
 		h = s.hold("deleted")
 	}
 	s.exec("delete from lease where name = $1", h.Name())
-	next := s.take(s.claim(h.Name(), long))
-	if next.Token <= h.Fence().Token {
-		s.Fatalf("token %d came after %d", next.Token, h.Fence().Token)
-	}
+	s.take(s.claim(h.Name(), long))
 	s.want(lease.Do(s.ctx, s.DB, h, func(context.Context, T) error { return nil }), lease.ErrFenced)
 }
 

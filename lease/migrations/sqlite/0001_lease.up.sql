@@ -12,3 +12,11 @@ create table if not exists "lease" (
 	resign      boolean not null default false,
 	unique (name, token)
 ) without rowid;
+-- The highest token of a row that was deleted, so that tokens go on rising.
+create table if not exists "lease_token" (token integer not null);
+insert into "lease_token" (token) select 0 where not exists (select 1 from "lease_token");
+-- +goose StatementBegin
+create trigger if not exists "lease_deleted" after delete on "lease" begin
+	update "lease_token" set token = max(token, old.token);
+end;
+-- +goose StatementEnd
