@@ -101,7 +101,7 @@ func request(t *testing.T, method, url, key, body string) *http.Request {
 const failed, lost = http.StatusBadGateway, 0
 
 // By the method, and for the rest by the key, a request is sent again or not; without a proof the outcome is unknown.
-func TestWhatIsSentAgain(t *testing.T) {
+func TestR01WhatIsSentAgain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		method, key string
@@ -159,7 +159,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestTheReasonIsTold(t *testing.T) {
+func TestR17TheReasonIsTold(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []int{failed, lost} {
 		s := serve(t, status(answer))
@@ -179,7 +179,7 @@ func TestTheReasonIsTold(t *testing.T) {
 }
 
 // A connection that was refused has sent nothing: also a POST without a key may be tried again.
-func TestDialsAreTriedAgain(t *testing.T) {
+func TestR20DialsAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := serve(t, status(201))
 	dials := 0
@@ -219,7 +219,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // The bytes of a body that has no GetBody are kept as far as they fit.
-func TestBodies(t *testing.T) {
+func TestR10R11Bodies(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 1<<20)
 	for _, c := range []struct {
@@ -308,7 +308,7 @@ func TestEnsureKey(t *testing.T) {
 }
 
 // The time of an attempt ends with the header: a body may take longer.
-func TestTheBodyOutlivesTheAttempt(t *testing.T) {
+func TestR09TheBodyOutlivesTheAttempt(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
 	s := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -440,7 +440,7 @@ func TestNested(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsHeededAndClamped(t *testing.T) {
+func TestR02RetryAfterIsHeededAndClamped(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
@@ -456,6 +456,54 @@ func TestRetryAfterIsHeededAndClamped(t *testing.T) {
 	_ = res.Body.Close()
 	if res.StatusCode != http.StatusOK || time.Since(begun) < 20*time.Millisecond {
 		t.Errorf("got %d after %v, and Options.MaxDelay is 20 ms", res.StatusCode, time.Since(begun))
+	}
+}
+
+// R18: net/http sends a request with a key once more by itself, when a connection that was kept dies under it. All sends have one key.
+func TestR18EverySendHasTheSameKey(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n == 2 { // the connection of the first, used again
+			hangUp(w)
+		}
+	})
+	client := newClient(t, retryhttp.Options{})
+	for _, key := range []string{"first", "second"} {
+		res, err := client.Do(request(t, "POST", s.URL, key, "body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+	}
+	got := s.requests()
+	if len(got) != 3 {
+		t.Fatalf("3 sends were expected: %+v", got)
+	}
+	for _, g := range got[1:] {
+		if g.key != "second" || g.body != "body" {
+			t.Errorf("the server got %+v", g)
+		}
+	}
+}
+
+// A request that succeeds at once costs one allocation, and two where the proof of a dial may be needed.
+func TestAllocations(t *testing.T) {
+	res := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: request(t, "GET", "http://localhost", "", "")}
+	transport := retryhttp.New(roundTripper(func(*http.Request) (*http.Response, error) { return res, nil }), nil)
+	for _, method := range []string{"GET", "POST"} {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://localhost", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := testing.AllocsPerRun(200, func() {
+			if _, err := transport.RoundTrip(r); err != nil {
+				t.Error(err)
+			}
+		})
+		if got > 2 {
+			t.Errorf("%s: %v allocations", method, got)
+		}
 	}
 }
 
