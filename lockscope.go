@@ -18,7 +18,7 @@ var ErrLockHeld = errors.New("holdfast: a lock is held")
 // A LockHeldError is the error of an external call that was refused because the transaction around it holds locks. The
 // call was not made.
 type LockHeldError struct {
-	// Locks name what is held, in the order of locking.
+	// Locks name what is held, in the order of locking, each once.
 	Locks []string
 }
 
@@ -70,8 +70,11 @@ func lockFrameOf(ctx context.Context) *lockFrame {
 
 // WithLockScope returns a context in which s notes locks. The scopes of ctx still count: a transaction on another database
 // holds its locks meanwhile. Package tx does this for its closures; it is to be called, with a new scope, for a transaction
-// that was begun otherwise.
+// that was begun otherwise. A nil s changes nothing.
 func WithLockScope(ctx context.Context, s *LockScope) context.Context {
+	if s == nil {
+		return ctx
+	}
 	return &lockFrame{ctx, s, lockFrameOf(ctx)}
 }
 
@@ -84,7 +87,8 @@ func LockScopeOf(ctx context.Context) *LockScope {
 }
 
 // Hold notes that a lock is held until [LockScope.End]. o is told of each call that is refused because of it, unless it is
-// nil.
+// nil. A savepoint that is undone releases the row locks that were taken after it; the note stays, so that calls are refused
+// until the transaction ends.
 func (s *LockScope) Hold(name string, o Observer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +129,9 @@ func (f *lockFrame) refusal(ctx context.Context) error {
 		}
 		seen = append(seen, f.scope)
 		for _, l := range f.scope.held() {
-			refused.Locks = append(refused.Locks, l.name)
+			if !slices.Contains(refused.Locks, l.name) {
+				refused.Locks = append(refused.Locks, l.name)
+			}
 			watchers = append(watchers, l)
 		}
 	}

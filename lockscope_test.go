@@ -73,3 +73,18 @@ func TestExternalCallAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestLockScopesOfNobody(t *testing.T) {
+	t.Parallel()
+	if err := holdfast.ExternalCall(holdfast.WithLockScope(t.Context(), nil)); err != nil {
+		t.Errorf("without a scope: %v", err)
+	}
+	var s holdfast.LockScope
+	for range 3 {
+		s.Hold("account", nil)
+	}
+	var held *holdfast.LockHeldError
+	if err := holdfast.ExternalCall(holdfast.WithLockScope(t.Context(), &s)); !errors.As(err, &held) || len(held.Locks) != 1 {
+		t.Errorf("a table that was locked three times: %v", err)
+	}
+}
