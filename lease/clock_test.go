@@ -230,3 +230,50 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	})
 }
+
+// A lease that ends while it is being handed out is not renewed for ever.
+func TestEndedBeforeItIsRenewed(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, m *memory, leases *Leases[*Held], _ func(time.Duration)) {
+		h, err := leases.TryAcquire(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = h.lose(HoldLimit, nil)
+		leases.core.renewer.add(h.Advisory, time.Second)
+		time.Sleep(time.Hour)
+		leases.core.renewer.mu.Lock()
+		defer leases.core.renewer.mu.Unlock()
+		if n := len(leases.core.renewer.due); n != 0 || m.renews != 0 {
+			t.Errorf("%d leases to renew, and %d renewals", n, m.renews)
+		}
+	})
+}
+
+// The deadline of the work is not that of the release.
+func TestReleaseHasTimeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, m *memory, leases *Leases[*Held], _ func(time.Duration)) {
+		leases.core.store = slowRelease{m}
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		if err := leases.Run(ctx, "a", func(context.Context, *Held) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		if len(m.leases) != 0 {
+			t.Error("the lease was not given back")
+		}
+	})
+}
+
+// slowRelease takes a second, if it has it.
+type slowRelease struct{ *memory }
+
+func (s slowRelease) Release(ctx context.Context, t Term) (bool, error) {
+	select {
+	case <-time.After(time.Second):
+		return s.memory.Release(ctx, t)
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}

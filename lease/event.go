@@ -14,6 +14,6 @@ const (
 	EventLost holdfast.EventKind = "lease.lost"
 	// EventReleased: a lease was released. Elapsed is how long it was held. Err is set if it was lost before, or nobody knows.
 	EventReleased holdfast.EventKind = "lease.released"
-	// EventFenced: a guard refused. Err is a [FencedError].
+	// EventFenced: [Do] refused. A fence by itself has no observer. Err is a [FencedError].
 	EventFenced holdfast.EventKind = "lease.fenced"
 )

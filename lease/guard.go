@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/tx"
 )
 
@@ -76,18 +75,17 @@ func Do[T any](ctx context.Context, db *tx.DB[T], h *Held, fn func(ctx context.C
 		return err
 	}
 	var s *tx.Stmt
-	err := db.Run(ctx, tx.Plan[T]{
+	return db.Run(ctx, tx.Plan[T]{
 		Lead: func() []*tx.Stmt {
 			s, _ = f.statement()
 			return []*tx.Stmt{s}
 		},
 		Work: func(ctx context.Context, t T) error {
 			if err := f.passed(s); err != nil {
-				holdfast.Observe(ctx, h.core.o.Observer, holdfast.Event{Kind: EventFenced, Name: f.Name, Err: err})
+				h.core.observe(ctx, EventFenced, h.term, 0, tx.Attempt(ctx), err)
 				return err
 			}
 			return tx.NoDiscard(fn(ctx, t))
 		},
 	})
-	return err
 }

@@ -23,16 +23,16 @@ type Advisory struct {
 	usable time.Duration // from the sending of a request until it must no longer be relied on
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	limit  *time.Timer // HoldLimit; nil without
 
 	released atomic.Bool
 
 	mu       sync.Mutex // guards what follows
 	anchor   moment     // right before the request that was last granted was sent
 	timer    *time.Timer
-	ended    error // released, or why it was lost
-	failures int   // renewals that failed in a row
-	failure  error // of the last of them
+	limit    *time.Timer // HoldLimit; nil without
+	ended    error       // released, or why it was lost
+	failures int         // renewals that failed in a row
+	failure  error       // of the last of them
 }
 
 // A Held is a lease for correctness: its [Fence] goes with every write.
@@ -52,6 +52,8 @@ func newAdvisory(ctx context.Context, c *core, g Grant, anchor moment) *Advisory
 		since: anchor.at, usable: c.o.TTL - c.o.Margin, anchor: anchor,
 	}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	h.mu.Lock() // a timer may run before it is assigned
+	defer h.mu.Unlock()
 	h.timer = time.AfterFunc(h.usable-c.clock.since(anchor), h.expire)
 	if c.o.HoldLimit > 0 {
 		h.limit = time.AfterFunc(c.o.HoldLimit, func() { _ = h.lose(HoldLimit, nil) })

@@ -41,7 +41,6 @@ type Options struct {
 type Leases[H any] struct {
 	core *core
 	wrap func(*Advisory, Grant) H
-	of   func(H) *Advisory
 }
 
 // core is what leases of all kinds share.
@@ -60,7 +59,6 @@ func New(store FencingStore, o *Options) *Leases[*Held] {
 	return &Leases[*Held]{
 		core: newCore(store, o),
 		wrap: func(h *Advisory, g Grant) *Held { return &Held{Advisory: h, fence: store.Fence(g)} },
-		of:   func(h *Held) *Advisory { return h.Advisory },
 	}
 }
 
@@ -70,7 +68,6 @@ func NewAdvisory(store Store, o *Options) *Leases[*Advisory] {
 	return &Leases[*Advisory]{
 		core: newCore(store, o),
 		wrap: func(h *Advisory, _ Grant) *Advisory { return h },
-		of:   func(h *Advisory) *Advisory { return h },
 	}
 }
 

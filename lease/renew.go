@@ -26,7 +26,8 @@ func (c *core) renew(handles []*Advisory) (again []time.Duration) {
 	var of []int // indices of handles
 	patience := c.o.TTL
 	for i, h := range handles {
-		if h.Check() != nil { // the machine slept
+		if h.Check() != nil { // the machine slept, or it ended just before it was added
+			c.renewer.remove(h)
 			continue
 		}
 		terms, of = append(terms, h.term), append(of, i)

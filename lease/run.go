@@ -32,7 +32,7 @@ func (c *core) under(ctx context.Context, h *Advisory, fn func(ctx context.Conte
 		stop()
 		cancel(nil)
 		lost := h.Check()
-		outcome, _ := h.Release(ctx)
+		outcome, _ := h.Release(context.WithoutCancel(ctx)) // its deadline is that of the work
 		if lost == nil && outcome == AlreadyLost {
 			lost = &LostError{Name: h.term.Name, Token: h.term.Token, Reason: Stolen}
 		}
