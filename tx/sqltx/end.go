@@ -18,7 +18,14 @@ func (d *driver) Commit(ctx context.Context, t *sql.Tx, tail []*tx.Stmt) error {
 	}
 	err := d.stillOpen(ctx, s, t, len(tail) > 0)
 	if err == nil {
+		returned := false
+		defer func() {
+			if !returned { // what takes the rows of a statement panicked
+				d.giveUp(ctx, s, t)
+			}
+		}()
 		err = d.Wrap(t).Batch(ctx, tail...)
+		returned = true
 	}
 	if err == nil {
 		err = context.Cause(ctx) // nothing has been sent yet that leaves a doubt
