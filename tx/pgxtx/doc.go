@@ -16,7 +16,8 @@
 //
 // BEGIN and the statements that a pattern sends with it are one round trip, and so are deferred statements and COMMIT. A
 // transaction of n statements costs n + 2. A statement that is new to the connection is parsed in the trip that runs it,
-// under a name of its own ("holdfast_1", …), beside the statement cache of pgx. In the modes other than
+// under a name of its own ("holdfast_1", …), beside the statement cache of pgx; BEGIN, and a COMMIT that others ride with,
+// are prepared as well. In the modes other than
 // QueryExecModeCacheStatement, which are made for connection poolers, nothing is prepared; in
 // QueryExecModeSimpleProtocol each statement is a trip.
 //
@@ -24,8 +25,8 @@
 //
 // A connection that died in the pool is found out by BEGIN, and another is tried. One that dies before COMMIT was sent
 // means that nothing was applied; one that dies between COMMIT and its reply gives [tx.ErrCommitUnknown]. An error of the
-// server in a pipeline before COMMIT proves that COMMIT did not run. If the server has dropped a prepared statement, as
-// DISCARD ALL does, the transaction is run again.
+// server in a pipeline before COMMIT proves that COMMIT did not run. If the server has dropped what was prepared, as
+// DISCARD ALL does, BEGIN finds it out and is sent again; if that happened in the transaction, the transaction is run again.
 //
 // When the context of a statement ends, pgx closes the connection and asks the server to cancel. A request that arrives
 // before its query does is lost: the server then runs the query to its end, with its locks. statement_timeout or

@@ -55,7 +55,7 @@ func (d *driver) begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (t *o
 	}
 	t = &ownTx{pooled: conn, conn: conn.Conn(), pipe: &d.pipe}
 	stmts := make([]*tx.Stmt, 0, 1+len(lead))
-	stmts = append(append(stmts, &tx.Stmt{SQL: beginSQL(o)}), lead...)
+	stmts = append(append(stmts, &tx.Stmt{SQL: begin(o)}), lead...)
 	returned := false
 	defer func() {
 		if !returned { // what takes the rows of a statement panicked, and replies are still to be read
@@ -63,6 +63,9 @@ func (d *driver) begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (t *o
 		}
 	}()
 	at, err := d.pipe.run(ctx, t.conn, stmts)
+	if err != nil && at == 0 && stale(err) { // the session was reset: nothing has begun, and now everything is parsed anew
+		at, err = d.pipe.run(ctx, t.conn, stmts)
+	}
 	returned = true
 	if err != nil {
 		t.abandon(ctx)
@@ -71,8 +74,13 @@ func (d *driver) begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (t *o
 	return t, false, nil
 }
 
-func beginSQL(o tx.Options) string {
-	query := "begin"
+const (
+	beginSQL  = "begin"
+	commitSQL = "commit"
+)
+
+func begin(o tx.Options) string {
+	query := beginSQL
 	if level := o.Isolation.String(); level != "" {
 		query += " isolation level " + level
 	}
@@ -105,7 +113,7 @@ func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 			return tx.ErrTxAborted
 		}
 	}
-	commit := &tx.Stmt{SQL: "commit"}
+	commit := &tx.Stmt{SQL: commitSQL}
 	stmts := make([]*tx.Stmt, 0, 1+len(tail))
 	stmts = append(append(stmts, tail...), commit)
 	returned := false

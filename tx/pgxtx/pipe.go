@@ -50,7 +50,7 @@ func (p *pipe) commit(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (ta
 	parsed := preparedOn(conn, p)
 	fresh := make([]bool, len(stmts))
 	for i, s := range stmts {
-		if fresh[i], err = p.send(line, conn, parsed, s); err != nil {
+		if fresh[i], err = p.send(line, conn, parsed, s, len(stmts) == 1); err != nil {
 			parsed.forget(stmts[:i+1], fresh)
 			_ = line.Close() // closes the connection, which holds half a pipeline
 			return "", i, unsentError{fmt.Errorf("%w: %w", errEncode, err)}
@@ -78,7 +78,7 @@ func (p *pipe) commit(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (ta
 }
 
 // send puts s into the pipeline, and its parsing if it is new to the connection.
-func (p *pipe) send(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt) (fresh bool, err error) {
+func (p *pipe) send(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt, alone bool) (fresh bool, err error) {
 	values, formats, err := parsed.encoder.encode(conn, s.Args)
 	if err != nil {
 		return false, err
@@ -88,7 +88,7 @@ func (p *pipe) send(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *
 		results = allBinary
 	}
 	var known *pgconn.StatementDescription
-	if parsed.lasting(s) {
+	if parsed.lasting(s, alone) {
 		known, fresh = parsed.find(s)
 	}
 	switch {

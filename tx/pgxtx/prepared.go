@@ -2,6 +2,7 @@ package pgxtx
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -43,10 +44,16 @@ func preparedOn(conn *pgx.Conn, p *pipe) *prepared {
 
 func key(s *tx.Stmt) statement { return statement{sql: s.SQL, fenced: s.MustAffect != nil} }
 
-// lasting reports whether s comes again, and is worth a name: it has arguments, or is the savepoint that patterns set.
-// BEGIN and COMMIT have none, so that they work whatever was done to the statements of the session.
-func (p *prepared) lasting(s *tx.Stmt) bool {
-	return p.enabled && (len(s.Args) > 0 || s.SQL == tx.SetSavepoint)
+// lasting reports whether s comes again, and is worth a name: it has arguments, or is one of those that frame a transaction.
+// A COMMIT that goes alone has none, so that it works whatever the closure did to the statements of the session.
+func (p *prepared) lasting(s *tx.Stmt, alone bool) bool {
+	switch {
+	case !p.enabled:
+		return false
+	case s.SQL == commitSQL:
+		return !alone
+	}
+	return len(s.Args) > 0 || s.SQL == tx.SetSavepoint || strings.HasPrefix(s.SQL, beginSQL)
 }
 
 // find returns s as the connection knows it, and whether it is yet to be parsed. When the connection has its fill of

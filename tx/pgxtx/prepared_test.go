@@ -60,3 +60,35 @@ func TestRowsThatChangeTheirType(t *testing.T) {
 		}
 	}
 }
+
+// A reset of the session between two transactions is found out by BEGIN, before anything has begun. It costs no attempt.
+func TestResetCostsNoAttempt(t *testing.T) {
+	t.Parallel()
+	pool := onePool(t)
+	db := pgxtx.New(pool).With(tx.Options{Attempts: 1})
+	for range 3 {
+		if err := db.Run(t.Context(), tx.Plan[pgx.Tx]{
+			Lead: func() []*tx.Stmt { return []*tx.Stmt{lookup("select $1::int", []any{1}, new(int))} },
+			Work: func(context.Context, pgx.Tx) error { return nil },
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pool.Exec(t.Context(), "deallocate all", pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A COMMIT that goes alone does not depend on what was prepared.
+func TestClosureMayDeallocate(t *testing.T) {
+	t.Parallel()
+	db := pgxtx.New(onePool(t)).With(tx.Options{Attempts: 1})
+	for _, query := range []string{"select 1", "deallocate all", "select 1", "deallocate all"} {
+		if err := db.Do(t.Context(), func(ctx context.Context, nt pgx.Tx) error {
+			_, err := nt.Exec(ctx, query, pgx.QueryExecModeSimpleProtocol)
+			return err
+		}); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+}
