@@ -65,7 +65,9 @@ func (l *Locks[T]) TryAdvisory(ctx context.Context, t T, namespace string, names
 	}
 	ok := !slices.Contains(got, false)
 	switch {
+	case len(ids) == 1 && ok:
 	case len(ids) == 1:
+		err = l.unhold(ctx, t)
 	case ok:
 		_, err = conn.Exec(ctx, tx.ReleaseSavepoint)
 	default:

@@ -50,7 +50,10 @@ func (l *Locks[T]) Claim(ctx context.Context, t T, q Queue) (int, error) {
 	if err := l.db.Tx(t).Batch(ctx, stmts...); err != nil {
 		return 0, err
 	}
-	return l.claimed(ctx, t, q, claim, begun), nil
+	if n := l.claimed(ctx, t, q, claim, begun); n > 0 {
+		return n, nil
+	}
+	return 0, l.unhold(ctx, t)
 }
 
 // Work claims jobs and calls fn in a transaction of its own, as [Locks.Do] does, and returns how many it claimed. The claim

@@ -79,9 +79,9 @@ func (l *Locks[T]) within(ctx context.Context, t T, name string, fn func(context
 	hctx, cancel := context.WithTimeoutCause(ctx, l.o.Hold, ErrHoldBudget)
 	defer cancel()
 	err := tx.NoDiscard(fn(hctx, t))
-	if !errors.Is(context.Cause(hctx), ErrHoldBudget) {
+	if time.Since(since) < l.o.Hold && !errors.Is(context.Cause(hctx), ErrHoldBudget) {
 		return err
-	}
+	} // a process that stood still may come here before its timers
 	held := &HoldError{Budget: l.o.Hold, Err: err}
 	l.observe(ctx, EventHoldExceeded, name, 0, time.Since(since), held)
 	return held

@@ -35,6 +35,7 @@
 //	Lock of k rows, in t tables             1        t
 //	with NoWait or For in the transaction   + 0      + 2, and + 2 for the setting of For
 //	with Hold                               + 0      + 1
+//	with Hold, and nothing was locked       + 1      + 1
 //	Do                                      1        t + 1
 //	a row is missing, or two keys are one   + 1      + 1 for each such key
 //	ErrNotAvailable in Lock                 + 1      + 2

@@ -44,7 +44,11 @@ func (l *Locks[T]) request(rows []Rows) (*request, error) {
 			Args: args,
 			Dest: append([]any{key.Interface()}, r.read.dest...),
 			Each: func() error {
-				p.got[identity(key.Elem().Interface())] = true
+				id, err := identity(key.Elem().Interface())
+				if err != nil {
+					return err
+				}
+				p.got[id] = true
 				return each()
 			},
 		})
@@ -64,12 +68,17 @@ func (q *request) name() string {
 
 // locked notes what a request locked, tells of it, and returns a [*MissingError] for what is not there.
 func (l *Locks[T]) locked(ctx context.Context, t T, q *request) error {
-	took := time.Since(q.begun)
+	took, held := time.Since(q.begun), 0
 	for _, p := range q.parts {
-		if len(p.got) > 0 {
+		if held += len(p.got); len(p.got) > 0 {
 			l.note(ctx, t, p.table.Name)
 		}
 		l.observe(ctx, EventLocked, p.table.Name, len(p.got), took, nil)
+	}
+	if held == 0 {
+		if err := l.unhold(ctx, t); err != nil {
+			return err
+		}
 	}
 	if l.o.Wait == SkipLocked {
 		return nil
@@ -80,6 +89,12 @@ func (l *Locks[T]) locked(ctx context.Context, t T, q *request) error {
 		}
 	}
 	return nil
+}
+
+// has reports whether the row of a key is locked. Keys without an identity are refused before.
+func (p *part) has(key any) bool {
+	id, err := identity(key)
+	return err == nil && p.got[id]
 }
 
 // missing compares what was locked with what was asked for. Two keys can be one to the database, of a column that ignores
@@ -95,7 +110,7 @@ func (l *Locks[T]) missing(ctx context.Context, t T, p *part) error {
 	var stmts []*tx.Stmt
 	var found []reflect.Value
 	for _, k := range p.keys {
-		if !p.got[identity(k)] {
+		if !p.has(k) {
 			v := reflect.New(reflect.TypeOf(k))
 			doubtful, found = append(doubtful, k), append(found, v)
 			stmts = append(stmts, &tx.Stmt{SQL: query, Args: []any{k}, Dest: []any{v.Interface()}})
@@ -106,7 +121,7 @@ func (l *Locks[T]) missing(ctx context.Context, t T, p *part) error {
 	}
 	for i, k := range doubtful {
 		// One that has come meanwhile is not locked, and was missing.
-		if !stmts[i].Found || !p.got[identity(found[i].Elem().Interface())] {
+		if !stmts[i].Found || !p.has(found[i].Elem().Interface()) {
 			missing = append(missing, k)
 		}
 	}

@@ -2,13 +2,7 @@ package pessimistic
 
 import (
 	"cmp"
-	"database/sql/driver"
-	"encoding"
-	"fmt"
-	"reflect"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -97,65 +91,6 @@ func (r reading) check(name string) error {
 		return &InputError{Name: name, Reason: "Read needs a function to call for each row"}
 	}
 	return nil
-}
-
-// maxKeys is how many rows of a table one call locks: a power of two below the parameters that SQLite takes.
-const maxKeys = 1 << 14
-
-// distinct returns each key once, or an [*InputError].
-func (r Rows) distinct() ([]any, error) {
-	bad := func(reason string) error { return &InputError{Name: r.table.Name, Reason: reason} }
-	seen := make(map[any]bool, len(r.keys))
-	keys := make([]any, 0, len(r.keys))
-	for _, k := range r.keys {
-		switch {
-		case k == nil:
-			return nil, bad("a key is nil")
-		case reflect.TypeOf(k) != reflect.TypeOf(r.keys[0]):
-			return nil, bad("the keys are of more than one type")
-		case reflect.TypeOf(k).Kind() == reflect.Pointer:
-			return nil, bad("a key is a pointer: give what it points to")
-		case composed(k):
-			return nil, bad("a key has several parts: rows are locked by one column, so give that of another unique column")
-		}
-		if text, ok := k.(string); ok && (strings.ContainsRune(text, 0) || strings.ToValidUTF8(text, "") != text) {
-			return nil, bad("a key contains a NUL byte or is not valid UTF-8")
-		}
-		id := identity(k)
-		if !reflect.TypeOf(id).Comparable() {
-			return nil, bad("a key is of a type that cannot be compared")
-		}
-		if !seen[id] {
-			seen[id] = true
-			keys = append(keys, k)
-		}
-	}
-	if len(keys) > maxKeys {
-		return nil, bad("more than 16384 rows of a table in one call: lock a row that stands for them all, or the table")
-	}
-	return keys, nil
-}
-
-// composed reports whether a key is made of several values: a struct or a list that does not know how to be one.
-func composed(key any) bool {
-	switch key.(type) {
-	case []byte, time.Time, driver.Valuer, encoding.TextMarshaler, fmt.Stringer:
-		return false
-	}
-	kind := reflect.TypeOf(key)
-	bytes := (kind.Kind() == reflect.Slice || kind.Kind() == reflect.Array) && kind.Elem().Kind() == reflect.Uint8
-	return !bytes && (kind.Kind() == reflect.Struct || kind.Kind() == reflect.Slice || kind.Kind() == reflect.Array)
-}
-
-// identity is a key as a map can hold it.
-func identity(key any) any {
-	switch k := key.(type) {
-	case []byte:
-		return string(k)
-	case time.Time:
-		return k.UTC().Round(0)
-	}
-	return key
 }
 
 // ordered returns the rows in the order in which tables are locked: by name, then schema, so that it does not matter who

@@ -1,6 +1,7 @@
 package pessimistic
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
@@ -70,11 +71,18 @@ const (
 	restoreLockTimeout = `select set_config('lock_timeout', current_setting('holdfast.lock_timeout'), true)`
 )
 
-// holdSQL limits what follows in the transaction. Only a stricter setting than the one that is there is set.
-const holdSQL = `select set_config(s.name, $1::text, true) from (values ('transaction_timeout', true),
-	('idle_in_transaction_session_timeout', false), ('statement_timeout', false)) s (name, recent)
-	where s.recent = (current_setting('server_version_num')::integer >= 170000)
-	and (current_setting(s.name, true)::interval = interval '0' or current_setting(s.name, true)::interval > $1::text::interval)`
+// holdSQL limits what follows in the transaction. Only a stricter setting than the one that is there is set. What it was is kept
+// as the lock timeout is, for a call that turns out to have locked nothing.
+const (
+	holdSQL = `select set_config('holdfast.' || s.name, current_setting(s.name, true), true),
+	case when current_setting(s.name, true)::interval = interval '0' or current_setting(s.name, true)::interval > $1::text::interval
+	then set_config(s.name, $1::text, true) end` + holdSettings
+
+	unholdSQL = `select set_config(s.name, current_setting('holdfast.' || s.name), true)` + holdSettings
+
+	holdSettings = ` from (values ('transaction_timeout', true), ('idle_in_transaction_session_timeout', false), ('statement_timeout', false))
+	s (name, recent) where s.recent = (current_setting('server_version_num')::integer >= 170000)`
+)
 
 // around returns stmts with the settings that they need before them and after them.
 func (l *Locks[T]) around(stmts []*tx.Stmt) []*tx.Stmt {
@@ -89,4 +97,13 @@ func (l *Locks[T]) around(stmts []*tx.Stmt) []*tx.Stmt {
 		stmts = append(stmts, &tx.Stmt{SQL: holdSQL, Args: []any{milliseconds(l.o.Hold)}})
 	}
 	return stmts
+}
+
+// unhold takes back the limit of a call that locked nothing in t.
+func (l *Locks[T]) unhold(ctx context.Context, t T) error {
+	if l.o.Hold <= 0 || !l.can().RowLocks {
+		return nil
+	}
+	_, err := l.db.Tx(t).Exec(ctx, unholdSQL)
+	return err
 }

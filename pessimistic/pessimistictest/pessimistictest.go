@@ -56,6 +56,8 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	rules = append(rules, scopeRules[T]()...)
 	rules = append(rules, edgeRules[T]()...)
 	rules = append(rules, swallowRules[T]()...)
+	rules = append(rules, budgetRules[T]()...)
+	rules = append(rules, keyRules[T]()...)
 	rules = append(rules, stormRules[T]()...)
 	for _, level := range levels {
 		for _, r := range rules {
