@@ -34,7 +34,8 @@ type Result struct {
 // of the items. All set the same columns. Rows are locked in the order of their keys before any is written, so that
 // two batches do not deadlock, and conflicts are those of the moment of the lock.
 //
-// On PostgreSQL values travel as JSON and take the types of the columns; a []byte becomes a bytea.
+// On PostgreSQL values travel as JSON and take the types of the columns: what Set would write, but for a []byte, which is always a
+// bytea, and for the spaces in a column of type json. A document for such a column is a text, or a json.RawMessage.
 //
 // It returns [ErrInvalid] before anything is written if a row occurs twice or the items differ in columns, and errors of the
 // database as Set does: then nothing was written. Without a token, a lost reply of the whole batch is unknown.
@@ -142,7 +143,7 @@ func (r *Rows[T]) same(items []Item) ([]string, error) {
 		if item.Version == Any() {
 			return nil, invalid("item %d: a batch does not overwrite: it needs the version that was read", i)
 		}
-		key := fmt.Sprint(item.Key)
+		key := nameOf(item.Key)
 		if first, twice := keys[key]; twice {
 			return nil, invalid("items %d and %d are of the same row", first, i)
 		}

@@ -2,11 +2,12 @@ package optimistic
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
+	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -15,12 +16,15 @@ import (
 // token allow it. FOR UPDATE returns each row as it is once the lock is held, so that the versions are those that decide.
 // The count makes the locks come first: it is computed whole before the update looks at its first row.
 // Two keys that are one to the database, such as 1 and 01, keep all from being written.
-// The first part is not run. It makes a missing table the error that it is elsewhere, and not a missing type.
-const manySQL = `with named as (
-	select from {table}
+// Some row, whichever, gives the wanted ones their form: in one of no row, each domain that is NOT NULL would refuse the columns
+// that the batch has nothing to do with. A column of its alias's name would take its place. Without any row there is nothing to write.
+const manySQL = `with sent as materialized (
+	select $1::jsonb as j
+), form as materialized (
+	select holdfast_row as whole from {table} holdfast_row order by holdfast_row.{key} limit 1
 ), wanted as materialized (
-	select w.i, (w.j->>'v')::bigint as v, w.j->>'t' as t, jsonb_populate_record(null::{table}, w.j->'r') as p
-	from jsonb_array_elements($1::jsonb) with ordinality as w(j, i)
+	select w.i, (w.j->>'v')::bigint as v, w.j->>'t' as t, jsonb_populate_record(form.whole, w.j->'r'{documents}) as p
+	from sent, form, jsonb_array_elements(sent.j->'items') with ordinality as w(j, i)
 ), locked as materialized (
 	select r.{key} as k, r.{version} as v, {token} as t from {table} r
 	where r.{key} in (select (w.p).{key} from wanted w) order by r.{key} for update
@@ -31,6 +35,11 @@ const manySQL = `with named as (
 )
 select w.i, d.v, l.v, coalesce(l.t, ''), count(*) over (partition by (w.p).{key}) from wanted w left join locked l on l.k = (w.p).{key} left join done d on d.k = (w.p).{key}`
 
+// documentSQL reads a text for a column of JSON, which would otherwise become a JSON string, as the document that it is.
+const documentSQL = ` || case when jsonb_typeof(w.j->'r'->(sent.j->'columns'->>{n})) = 'string'
+	and pg_typeof((form.whole).{column}) in ('json'::regtype, 'jsonb'::regtype)
+	then jsonb_build_object(sent.j->'columns'->>{n}, (w.j->'r'->>(sent.j->'columns'->>{n}))::jsonb) else '{}' end`
+
 // manyPostgres sends the items as JSON: populating a record of the table gives each value the type of its column.
 func (r *Rows[T]) manyPostgres(ctx context.Context, conn tx.Conn, columns []string, items []Item, sent []int, out []found) error {
 	type line struct {
@@ -38,20 +47,33 @@ func (r *Rows[T]) manyPostgres(ctx context.Context, conn tx.Conn, columns []stri
 		Token   any            `json:"t"`
 		Row     map[string]any `json:"r"`
 	}
-	lines := make([]line, len(sent))
+	lines, texts := make([]line, len(sent)), map[string]bool{}
 	for n, i := range sent {
-		row := map[string]any{r.table.Key: plain(items[i].Key)}
-		for column, value := range items[i].Set {
-			row[column] = plain(value)
+		row := map[string]any{}
+		values := maps.Clone(items[i].Set)
+		if values == nil {
+			values = map[string]any{}
 		}
-		if err := encodable(i, row); err != nil {
-			return err
+		values[r.table.Key] = items[i].Key
+		for column, value := range values {
+			value, err := plain(value)
+			if err != nil {
+				return fmt.Errorf("%w: item %d: the value of %q: %w", ErrInvalid, i, column, err)
+			}
+			row[column] = value
+			texts[column] = texts[column] || reflect.ValueOf(value).Kind() == reflect.String
 		}
 		lines[n] = line{items[i].Version, tokenOf(items[i].Want), row}
 	}
-	text, err := json.Marshal(lines)
+	text, err := json.Marshal(map[string]any{"columns": columns, "items": lines})
 	if err != nil {
 		return invalid("a value of the batch has no JSON: %v", err)
+	}
+	var documents strings.Builder
+	for n, column := range columns {
+		if texts[column] {
+			documents.WriteString(strings.NewReplacer("{n}", strconv.Itoa(n), "{column}", r.sql.d.Quote(column)).Replace(documentSQL))
+		}
 	}
 	var set []string
 	for _, column := range columns {
@@ -65,7 +87,7 @@ func (r *Rows[T]) manyPostgres(ctx context.Context, conn tx.Conn, columns []stri
 		fresh = "and (w.t is null or r." + r.sql.token + " is null or r." + r.sql.token + " <> w.t)"
 	}
 	query := strings.NewReplacer("{table}", r.sql.table, "{key}", r.sql.key, "{version}", r.sql.version, "{token}", token,
-		"{fresh}", fresh, "{set}", strings.Join(set, ", ")).Replace(manySQL)
+		"{fresh}", fresh, "{documents}", documents.String(), "{set}", strings.Join(set, ", ")).Replace(manySQL)
 	rows, err := conn.Query(ctx, query, string(text))
 	if err != nil {
 		return err
@@ -96,24 +118,6 @@ func versionOf(n *int64) Version {
 		return Version{}
 	}
 	return At(*n)
-}
-
-// encodable refuses what JSON would change.
-func encodable(i int, row map[string]any) error {
-	for column, value := range row {
-		if text, ok := value.(string); ok && !utf8.ValidString(text) {
-			return invalid("item %d: the value of %q is not valid UTF-8", i, column)
-		}
-	}
-	return nil
-}
-
-// plain gives bytes the form that PostgreSQL reads.
-func plain(v any) any {
-	if b, ok := v.([]byte); ok && b != nil {
-		return `\x` + hex.EncodeToString(b)
-	}
-	return v
 }
 
 // manySQLite is one update for all. There is one writer, which the transaction is from its start, so that what is read after

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 
 	holdfast "github.com/holdfast-go/holdfast"
 )
@@ -27,7 +26,7 @@ func (r *Rows[T]) observe(ctx context.Context, kind holdfast.EventKind, key any,
 	if r.o.Observer == nil {
 		return
 	}
-	sum := sha256.Sum256([]byte(fmt.Sprint(key)))
+	sum := sha256.Sum256([]byte(nameOf(key)))
 	holdfast.Observe(ctx, r.o.Observer, holdfast.Event{
 		Kind: kind, Name: r.table.Name, Key: hex.EncodeToString(sum[:8]), Attempt: Attempt(ctx), Count: 1, Err: err,
 	})

@@ -2,7 +2,6 @@ package optimistic
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"sync/atomic"
 	"time"
@@ -30,7 +29,7 @@ var seed = maphash.MakeSeed()
 var started = time.Now()
 
 func (h *heat) of(key any) *place {
-	return &h.places[maphash.String(seed, fmt.Sprint(key))%uint64(len(h.places))]
+	return &h.places[maphash.String(seed, nameOf(key))%uint64(len(h.places))]
 }
 
 func (p *place) mark() { p.until.Store(int64(time.Since(started) + hotFor)) }

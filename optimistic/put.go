@@ -25,7 +25,8 @@ const (
 // a token of a write that overwrote, it cannot, and says 201.
 //
 // A precondition that fails is a [*PreconditionError] with the current version, status 412, also where If-Match meets no
-// row. See [Rows.Set] for the other errors. w has no version, since the condition has it. Outside a transaction it takes one
+// row. A row that is made and deleted again and again, between the statements of a Put that overwrites, is a [*ContendedError] after
+// Options.Attempts. See [Rows.Set] for the other errors. w has no version, since the condition has it. Outside a transaction it takes one
 // statement for a create or an update of one version.
 func (r *Rows[T]) Put(ctx context.Context, w Want, c Condition, plain PlainPut, values map[string]any) (v Version, created bool, err error) {
 	v, err = r.alone(ctx, w, func(ctx context.Context, conn tx.Conn) (v Version, err error) {
@@ -44,10 +45,27 @@ func (r *Rows[T]) put(ctx context.Context, conn tx.Conn, w Want, c Condition, pl
 	if w.Version.IsSet() {
 		return v, false, invalid("the condition says which version a Put is for: leave Want.Version unset")
 	}
-	switch {
-	case c.Empty() && plain == PlainRefuse:
+	if c.Empty() || c.Creates() {
+		return r.putPlain(ctx, conn, w, c, plain, values)
+	}
+	if w.Version, err = r.choose(ctx, conn, w, c); err != nil {
+		return Version{}, false, err
+	}
+	if !w.Version.IsSet() {
+		v, err = r.insert(ctx, conn, w, values)
+		return v, err == nil, failed(err)
+	}
+	v, err = r.set(ctx, conn, w, values)
+	return v, false, failed(err)
+}
+
+// putPlain creates, or does what plain says to a row that is there. One that is deleted in that moment is created.
+func (r *Rows[T]) putPlain(ctx context.Context, conn tx.Conn, w Want, c Condition, plain PlainPut, values map[string]any) (v Version, created bool, err error) {
+	if c.Empty() && plain == PlainRefuse {
 		return v, false, ErrRequired
-	case c.Empty() || c.Creates():
+	}
+	for range r.o.Attempts {
+		w.Version = Version{}
 		v, err = r.insert(ctx, conn, w, values)
 		switch {
 		case !errors.Is(err, ErrExists):
@@ -58,17 +76,11 @@ func (r *Rows[T]) put(ctx context.Context, conn tx.Conn, w Want, c Condition, pl
 			return Version{}, false, ErrRequired
 		}
 		w.Version = Any()
-	default:
-		if w.Version, err = r.choose(ctx, conn, w, c); err != nil {
-			return Version{}, false, err
-		}
-		if !w.Version.IsSet() {
-			v, err = r.insert(ctx, conn, w, values)
-			return v, err == nil, failed(err)
+		if v, err = r.set(ctx, conn, w, values); !errors.Is(err, ErrNotFound) {
+			return v, false, failed(err)
 		}
 	}
-	v, err = r.set(ctx, conn, w, values)
-	return v, false, failed(err)
+	return Version{}, false, r.gaveUp(ctx, w.Key, &ContendedError{Attempts: r.o.Attempts, Stop: ErrAttempts, Last: err})
 }
 
 // choose returns the version that an update under c is for.

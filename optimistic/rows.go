@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -148,13 +149,15 @@ const maxKey = 8 << 10
 
 // checkKey keeps from the database what it would end the transaction for.
 func checkKey(key any) error {
-	switch k := key.(type) {
-	case nil:
+	value, err := sent(key)
+	if err != nil {
+		return fmt.Errorf("%w: the key: %w", ErrInvalid, err)
+	}
+	if value == nil {
 		return invalid("the key is nil")
-	case string:
-		if !sound(k) || len(k) > maxKey {
-			return invalid("the key must be UTF-8 without NUL, of %d bytes at most", maxKey)
-		}
+	}
+	if text := reflect.ValueOf(value); text.Kind() == reflect.String && (!sound(text.String()) || text.Len() > maxKey) {
+		return invalid("the key must be UTF-8 without NUL, of %d bytes at most", maxKey)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package optimistic
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
@@ -85,7 +84,7 @@ func (r *Rows[T]) persist(ctx context.Context, key any, try func(ctx context.Con
 		last = err
 		var conflict *ConflictError
 		if errors.As(err, &conflict) {
-			if before != nil && fmt.Sprint(before.Key) == fmt.Sprint(conflict.Key) && before.Expected == conflict.Expected {
+			if before != nil && nameOf(before.Key) == nameOf(conflict.Key) && before.Expected == conflict.Expected {
 				return err
 			}
 			before = conflict

@@ -52,6 +52,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	rules = append(rules, commitRules[T]()...)
 	rules = append(rules, putRules[T]()...)
 	rules = append(rules, edgeRules[T]()...)
+	rules = append(rules, valueRules[T]()...)
 	levels := []tx.Isolation{tx.DefaultIsolation}
 	if open(t).DB.Dialect().Capabilities.IsolationLevels {
 		levels = append(levels, tx.RepeatableRead, tx.Serializable)

@@ -1,10 +1,14 @@
 package optimistictest
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/optimistic"
+	"github.com/holdfast-go/holdfast/tx"
 )
 
 func putRules[T any]() []rule[T] {
@@ -12,6 +16,7 @@ func putRules[T any]() []rule[T] {
 		{"PutCreates", "If-None-Match: * creates once", putCreates[T]},
 		{"PutUpdates", "If-Match updates the version that it names, and nothing else", putUpdates[T]},
 		{"PutPlain", "without a precondition the policy decides", putPlain[T]}, // O15
+		{"PutGone", "a PUT that overwrites writes, also if the row is deleted in that moment", putGone[T]},
 		{"PutAtOnce", "of PUTs at the same moment one creates, and one updates", putAtOnce[T]},
 	}
 }
@@ -94,6 +99,71 @@ func putPlain[T any](s *suite[T]) {
 	}
 	_, _, err = s.docs.Put(s.ctx, at("a", 1), none, optimistic.PlainOverwrite, nil)
 	s.want(err, optimistic.ErrInvalid)
+}
+
+// vanish is a driver beside which somebody deletes the row before each update, as often as left says.
+type vanish[T any] struct {
+	tx.Driver[T]
+	left *atomic.Int64
+}
+
+func (v vanish[T]) Conn() tx.Conn { return vanishConn[T]{v.Driver.Conn(), v} }
+
+func (v vanish[T]) Wrap(t T) tx.Tx { return vanishTx[T]{v.Driver.Wrap(t), v} }
+
+type vanishConn[T any] struct {
+	tx.Conn
+	vanish vanish[T]
+}
+
+func (c vanishConn[T]) QueryRow(ctx context.Context, query string, args ...any) tx.Row {
+	c.vanish.before(ctx, c.Conn, query)
+	return c.Conn.QueryRow(ctx, query, args...)
+}
+
+type vanishTx[T any] struct {
+	tx.Tx
+	vanish vanish[T]
+}
+
+func (c vanishTx[T]) QueryRow(ctx context.Context, query string, args ...any) tx.Row {
+	c.vanish.before(ctx, c.Tx, query)
+	return c.Tx.QueryRow(ctx, query, args...)
+}
+
+func (v vanish[T]) before(ctx context.Context, conn tx.Conn, query string) {
+	if strings.HasPrefix(query, "update") && v.left.Add(-1) >= 0 {
+		_, _ = conn.Exec(ctx, "delete from doc")
+	}
+}
+
+func putGone[T any](s *suite[T]) {
+	var left atomic.Int64
+	db := s.DB.Wrapped(func(d tx.Driver[T]) tx.Driver[T] { return vanish[T]{d, &left} })
+	docs := optimistic.New(db, table, &optimistic.Options{Attempts: 4})
+	overwrite := func() (optimistic.Version, bool, error) {
+		return docs.Put(s.ctx, optimistic.Want{Key: "a"}, optimistic.Condition{}, optimistic.PlainOverwrite, title("new"))
+	}
+	s.make("a", 7)
+	left.Store(1)
+	v, created, err := overwrite()
+	if s.version(v, err)(0); !created {
+		s.Error("not created")
+	}
+	left.Store(1)
+	_, _, err = docs.Put(s.ctx, optimistic.Want{Key: "a"}, ifMatch("*"), optimistic.PlainOverwrite, title("x"))
+	s.fails(err, http.StatusPreconditionFailed, "") // a condition that held no longer does
+	s.exec("delete from doc")
+	s.make("a", 7)
+	s.must(s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
+		left.Store(1)
+		_, created, err := docs.PutTx(ctx, t, optimistic.Want{Key: "a"}, optimistic.Condition{}, optimistic.PlainOverwrite, title("new"))
+		if err == nil && !created {
+			s.Error("not created")
+		}
+		return err
+	}))
+	s.is("a", "new", 0)
 }
 
 func putAtOnce[T any](s *suite[T]) {
