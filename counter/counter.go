@@ -97,6 +97,7 @@ func NewColumn[T any](db *tx.DB[T], column Column, o *Options) *Counters[T] {
 	c.tables = append(c.tables, tx.Table{
 		Schema: column.Schema, Name: column.Table, Columns: []string{column.Key, column.Column},
 		Integers: map[string]int64{column.Column: column.Max}, Key: column.Key,
+		Privileges: []string{"select", "update"},
 	})
 	for _, part := range []struct{ field, name string }{
 		{"Column.Table", column.Table}, {"Column.Key", column.Key}, {"Column.Column", column.Column},

@@ -92,7 +92,8 @@ func (t Table) check(d *tx.Dialect) error {
 }
 
 // Check reports, for the start of a service, whether the table is there with its columns, the version of an integer type and the
-// key unique, and the database takes writes. See [tx.CheckTables] for the errors.
+// key unique, and the database takes writes; whether rows can be read and updated, and not whether they can be made and deleted,
+// which only some of the methods do. See [tx.CheckTables] for the errors.
 func (r *Rows[T]) Check(ctx context.Context) error {
 	if r.err != nil {
 		return r.err
@@ -108,6 +109,7 @@ func (r *Rows[T]) Check(ctx context.Context) error {
 	return tx.CheckTables(ctx, r.db, tx.Table{
 		Schema: r.table.Schema, Name: r.table.Name, Columns: columns,
 		Integers: map[string]int64{r.table.Version: largest}, Key: r.table.Key,
+		Privileges: []string{"select", "update"},
 	})
 }
 

@@ -45,7 +45,7 @@ func New[T any](db *tx.DB[T], o *Options) *Locks[T] {
 func (l *Locks[T]) With(o Options) *Locks[T] { return &Locks[T]{db: l.db, o: o} }
 
 // Check reports, for the start of a service, whether the tables are there with their keys, each of which must identify a row, and the
-// database takes writes. See [tx.CheckTables] for the errors. A table with a key of several columns needs another unique column, or
+// database takes writes, with the privileges to select and update, which a lock of rows takes. See [tx.CheckTables] for the errors. A table with a key of several columns needs another unique column, or
 // a row elsewhere that stands for it.
 func (l *Locks[T]) Check(ctx context.Context, tables ...Table) error {
 	wants := make([]tx.Table, len(tables))
@@ -53,7 +53,7 @@ func (l *Locks[T]) Check(ctx context.Context, tables ...Table) error {
 		if err := t.check(); err != nil {
 			return err
 		}
-		wants[i] = tx.Table{Schema: t.Schema, Name: t.Name, Columns: []string{t.key()}, Key: t.key()}
+		wants[i] = tx.Table{Schema: t.Schema, Name: t.Name, Columns: []string{t.key()}, Key: t.key(), Privileges: []string{"select", "update"}}
 	}
 	return tx.CheckTables(ctx, l.db, wants...)
 }

@@ -3,6 +3,8 @@ package tx
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // A Table is what a package expects of one of its tables.
@@ -15,10 +17,15 @@ type Table struct {
 	// Key is the one of Columns that must identify a row: it has a unique index of its own, without a predicate. Default:
 	// none is looked for.
 	Key string
+	// Privileges are those of select, insert, update and delete that the code needs; to lock rows takes update. One on some of
+	// the columns is enough, but for delete. Default: all four.
+	Privileges []string
 }
 
-const checkPrivileges = `select has_table_privilege(t, 'select') and has_table_privilege(t, 'insert')
-	and has_table_privilege(t, 'update') and has_table_privilege(t, 'delete') from to_regclass($1) t`
+var allPrivileges = []string{"select", "insert", "update", "delete"}
+
+const checkPrivileges = `select has_any_column_privilege(t, 'select'), has_any_column_privilege(t, 'insert'),
+	has_any_column_privilege(t, 'update'), has_table_privilege(t, 'delete') from to_regclass($1) t`
 
 // CheckTables reports, for the start of a service, whether the database can be reached and written to, and whether
 // tables are there with the columns that the code expects and the privileges that it needs. The patterns' own Check
@@ -56,7 +63,7 @@ func checkWritable(ctx context.Context, conn Conn) error {
 }
 
 func (want Table) check(ctx context.Context, conn Conn) error {
-	have, allowed, err := want.look(ctx, conn)
+	have, err := want.look(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -69,8 +76,8 @@ func (want Table) check(ctx context.Context, conn Conn) error {
 			return fmt.Errorf("%w: table %s has no column %s", ErrNotMigrated, name, column)
 		}
 	}
-	if !allowed {
-		return fmt.Errorf("%w: on table %s", ErrPrivilege, name)
+	if err := want.checkPrivileges(ctx, conn, name); err != nil {
+		return err
 	}
 	if conn.Dialect() == SQLite {
 		// The write lock is to be had on a read-only database too. Only a statement that could write tells.
@@ -81,29 +88,48 @@ func (want Table) check(ctx context.Context, conn Conn) error {
 	return want.checkColumns(ctx, conn, name, have)
 }
 
-// look returns the types of the columns of the table, none if it is missing, and whether it can be read and written.
-func (want Table) look(ctx context.Context, conn Conn) (types map[string]string, allowed bool, err error) {
+// look returns the types of the columns of the table, none if it is missing.
+func (want Table) look(ctx context.Context, conn Conn) (types map[string]string, err error) {
 	query, arg := "select name, type from pragma_table_info($1)", want.Name
 	if conn.Dialect() == PostgreSQL {
 		query, arg = typesPostgres, conn.Dialect().Table(want.Schema, want.Name)
 	}
 	rows, err := conn.Query(ctx, query, arg)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer rows.Close()
 	types = map[string]string{}
 	for rows.Next() {
 		var column, kind string
 		if err := rows.Scan(&column, &kind); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		types[column] = kind
 	}
-	if err := rows.Err(); err != nil || len(types) == 0 || conn.Dialect() != PostgreSQL {
-		return types, true, err
+	return types, rows.Err()
+}
+
+// checkPrivileges names what the user may not do to the table.
+func (want Table) checkPrivileges(ctx context.Context, conn Conn, name string) error {
+	if conn.Dialect() != PostgreSQL {
+		return nil
 	}
-	rows.Close()
-	err = conn.QueryRow(ctx, checkPrivileges, arg).Scan(&allowed)
-	return types, allowed, err
+	have := make([]bool, len(allPrivileges))
+	if err := conn.QueryRow(ctx, checkPrivileges, name).Scan(&have[0], &have[1], &have[2], &have[3]); err != nil {
+		return err
+	}
+	needs, missing := want.Privileges, []string(nil)
+	if needs == nil {
+		needs = allPrivileges
+	}
+	for i, privilege := range allPrivileges {
+		if !have[i] && slices.Contains(needs, privilege) {
+			missing = append(missing, privilege)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: grant %s on table %s", ErrPrivilege, strings.Join(missing, ", "), name)
 }

@@ -34,8 +34,8 @@ var (
 	ErrNotMigrated = errors.New("tx: a table or column does not exist: apply the package's migrations, or mend the name of a table of your own")
 	// ErrColumn: a column of a table is not such that the code can work with it. See [ColumnError].
 	ErrColumn = errors.New("tx: a column cannot be used")
-	// ErrPrivilege: the database user may not read and write a table.
-	ErrPrivilege = errors.New("tx: the database user lacks a privilege: grant select, insert, update and delete")
+	// ErrPrivilege: the database user may not do to a table what the code does.
+	ErrPrivilege = errors.New("tx: the database user lacks a privilege")
 	// ErrNoRows: the query returned no row.
 	ErrNoRows = errors.New("tx: no rows")
 )

@@ -18,6 +18,7 @@ func edgeRules[T any]() []rule[T] {
 		{"Cancelled", "a context that has ended writes nothing, and says so", cancelled[T]},
 		{"WrongColumns", "a version that is no integer and a key that is not unique are named by Check", wrongColumns[T]},
 		{"WrongValues", "a key or a value that its column cannot have is told as such, and nothing is written", wrongValues[T]},
+		{"Privileges", "a user who may read and update rows can do that, and Check says so", privileges[T]},
 		{"NumericKeys", "keys and versions of other integer types work", numericKeys[T]},
 	}
 }
@@ -204,4 +205,34 @@ func numericKeys[T any](s *suite[T]) {
 	s.must(err)
 	s.version(results[0].Version, results[0].Err)(2)
 	s.want(results[1].Err, optimistic.ErrNotFound)
+}
+
+func privileges[T any](s *suite[T]) {
+	if s.DB.Dialect() != tx.PostgreSQL {
+		s.Log("there are no privileges")
+		return
+	}
+	s.make("a", 0)
+	s.want(s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
+		var schema string
+		s.must(s.DB.Tx(t).QueryRow(ctx, "select current_schema()").Scan(&schema))
+		role := s.DB.Dialect().Quote(schema + " editor") // it goes with the transaction
+		for _, query := range []string{
+			"create role " + role, "grant usage on schema " + s.DB.Dialect().Quote(schema) + " to " + role,
+			"grant select, update on doc to " + role, "set local role " + role,
+		} {
+			_, err := s.DB.Tx(t).Exec(ctx, query)
+			s.must(err)
+		}
+		s.must(s.docs.Check(ctx))
+		s.version(s.docs.SetTx(ctx, t, at("a", 0), title("x")))(1)
+		results, err := s.docs.SetManyTx(ctx, t, []optimistic.Item{{Want: at("a", 1), Set: title("y")}})
+		s.must(err)
+		s.version(results[0].Version, results[0].Err)(2)
+		s.version(s.docs.Edit(ctx, optimistic.Want{Key: "a"}, nil, func(context.Context, T) (map[string]any, error) { return title("z"), nil }))(3)
+		if _, err = s.docs.DeleteTx(ctx, t, at("a", 3)); err == nil {
+			s.Error("deleted")
+		}
+		return errPlain
+	}), errPlain)
 }

@@ -17,6 +17,7 @@ func edgeRules[T any]() []rule[T] {
 		{"odd keys", "Keys of any text, length and type are found or missing, and never SQL.", nil, oddKeys[T]},
 		{"no table", "A table or a column that is not there is told as such.", nil, noTable[T]},
 		{"check", "Check names a table, a column or a key with which rows cannot be locked.", nil, checks[T]},
+		{"privileges", "A user who may read and update rows can lock them, and Check says so.", rowLocks, privileges[T]},
 		{"nothing to lock", "Without rows nothing is locked and the closure runs.", nil, nothing[T]},
 	}
 }
@@ -140,6 +141,27 @@ func checks[T any](s *suite[T]) {
 		if err := l.Check(s.ctx, accounts, c.table); !errors.Is(err, c.err) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
 			s.Errorf("%s: got %v", what, err)
 		}
+	}
+}
+
+func privileges[T any](s *suite[T]) {
+	l, undo := s.locks(pessimistic.Options{}), errors.New("undo")
+	for grant, allowed := range map[string]bool{"select, update": true, "select": false} {
+		s.want(s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
+			role := s.DB.Dialect().Quote(s.namespace() + " teller") // it goes with the transaction
+			for _, query := range []string{
+				"create role " + role, "grant usage on schema " + s.DB.Dialect().Quote(s.namespace()) + " to " + role,
+				"grant " + grant + " on account to " + role, "set local role " + role,
+			} {
+				_, err := s.DB.Tx(t).Exec(ctx, query)
+				s.must(err)
+			}
+			check, lock := l.Check(ctx, accounts), l.Lock(ctx, t, accounts.Rows(1))
+			if errors.Is(check, tx.ErrPrivilege) == allowed || (check == nil) != allowed || (lock == nil) != allowed {
+				s.Errorf("with %s: Check says %v, Lock %v", grant, check, lock)
+			}
+			return undo
+		}), undo)
 	}
 }
 

@@ -1,6 +1,7 @@
 package txtest
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -12,6 +13,7 @@ func columnRules[T any]() []rule[T] {
 	return []rule[T]{
 		{name: "check integers", rule: "CheckTables names a column that is not of an integer type, or of one that is too small.", check: checkIntegers[T]},
 		{name: "check key", rule: "CheckTables names a key that is not unique by itself.", check: checkKey[T]},
+		{name: "check privileges", rule: "CheckTables names the privileges that the code needs and the user has not.", check: checkPrivileges[T]},
 	}
 }
 
@@ -87,3 +89,58 @@ func checkKey[T any](f *fixture[T]) {
 		f.checkTable(tx.Table{Name: c.table, Columns: []string{c.key}, Key: c.key}, c.wrong)
 	}
 }
+
+func checkPrivileges[T any](f *fixture[T]) {
+	if f.DB.Dialect() != tx.PostgreSQL {
+		f.Log("there are no privileges")
+		return
+	}
+	f.createAll("create table secret (id integer, n integer)")
+	all := []string{"select", "insert", "update", "delete"}
+	for _, c := range []struct {
+		grant   string
+		needs   []string
+		missing string
+	}{
+		{"select, insert, update, delete", nil, ""},
+		{"select, insert, update, delete", all, ""},
+		{"insert, delete", nil, "select, update"},
+		{"select", all, "insert, update, delete"},
+		{"select, update", []string{"select", "update"}, ""},
+		{"select, update (n)", []string{"select", "update"}, ""},
+		{"select", []string{"update", "select"}, "update"},
+		{"select, insert, update", []string{"delete"}, "delete"},
+		{"references", []string{"select"}, "select"},
+	} {
+		err := f.DB.Do(f.ctx, func(ctx context.Context, t T) error {
+			conn := f.DB.Tx(t)
+			var schema string
+			if err := conn.QueryRow(ctx, "select current_schema()").Scan(&schema); err != nil {
+				return err
+			}
+			role := f.DB.Dialect().Quote(schema + " user") // it goes with the transaction
+			for _, query := range []string{
+				"create role " + role, "grant usage on schema " + f.DB.Dialect().Quote(schema) + " to " + role,
+				"grant " + c.grant + " on secret to " + role, "set local role " + role,
+			} {
+				if _, err := conn.Exec(ctx, query); err != nil {
+					return err
+				}
+			}
+			err := tx.CheckTables(ctx, f.DB, tx.Table{Name: "secret", Columns: []string{"id"}, Privileges: c.needs})
+			wrong := err != nil
+			if c.missing != "" {
+				wrong = !errors.Is(err, tx.ErrPrivilege) || !strings.Contains(err.Error(), "grant "+c.missing+` on table "secret"`)
+			}
+			if wrong {
+				f.Errorf("%+v: got %v", c, err)
+			}
+			return errUndo
+		})
+		if !errors.Is(err, errUndo) {
+			f.Fatal(err)
+		}
+	}
+}
+
+var errUndo = errors.New("txtest: nothing of this is to stay")
