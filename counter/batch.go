@@ -17,26 +17,30 @@ func (c *Counters[T]) commit(key string, in *lane, batch []*item) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(it.ctx), c.o.BatchTimeout)
 		defer cancel()
 		it.res, it.err = c.alone(ctx, it.change)
+		it.known = true
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), c.o.BatchTimeout)
 	defer cancel()
 	started := time.Now()
 	err := c.explain(c.batch(ctx, key, in, batch), key)
-	holdfast.Observe(ctx, c.o.Observer, holdfast.Event{
-		Kind: EventBatch, Name: c.place.scope, Key: key, Count: int64(len(batch)), Elapsed: time.Since(started), Err: err,
-	})
-	switch {
-	case err == nil:
-	case holdfast.OutcomeOf(err) == holdfast.NotApplied && !hopeless(err):
-		half := len(batch) / 2
-		c.commit(key, in, batch[:half])
-		c.commit(key, in, batch[half:])
-	default:
-		for _, it := range batch {
+	for _, it := range batch { // before anybody is told who may panic
+		if it.known = true; err != nil {
 			it.res, it.err = Result{}, err
 		}
 	}
+	holdfast.Observe(ctx, c.o.Observer, holdfast.Event{
+		Kind: EventBatch, Name: c.place.scope, Key: key, Count: int64(len(batch)), Elapsed: time.Since(started), Err: err,
+	})
+	if err == nil || holdfast.OutcomeOf(err) != holdfast.NotApplied || hopeless(err) {
+		return
+	}
+	for _, it := range batch {
+		it.known = false
+	}
+	half := len(batch) / 2
+	c.commit(key, in, batch[:half])
+	c.commit(key, in, batch[half:])
 }
 
 // hopeless reports whether the items would fare no better alone: what data, constraints and triggers refuse may be the fault of

@@ -25,7 +25,8 @@ const (
 
 // Options set up [Counters]. The zero value is ready to use.
 type Options struct {
-	// Observer is told of batches, refusals and repetitions; see the Event constants. Default: silent.
+	// Observer is told of batches, refusals and repetitions; see the Event constants. Of a batch it is told on a goroutine of none
+	// of its calls, where a panic of its own changes no answer and is dropped. Default: silent.
 	Observer holdfast.Observer
 	// Schema is the schema of the tables. Default: the first of the search path.
 	Schema string

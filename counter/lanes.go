@@ -60,6 +60,7 @@ type item struct {
 	taken bool            // by a batch; guarded by the lanes
 	res   Result
 	err   error
+	known bool // res and err are what became of it
 	done  chan struct{}
 }
 
@@ -202,20 +203,19 @@ func (l *lanes) gather(in *lane, answered int) {
 	}
 }
 
-// commitSafely answers all calls of a batch, also when the driver panics or ends the goroutine, which is that of none of them.
+// commitSafely answers all calls of a batch, also when the driver or the observer panics or ends the goroutine, which is that of
+// none of them.
 func (c *Counters[T]) commitSafely(key string, in *lane, batch []*item) {
-	returned := false
 	defer func() {
 		failed := recover() // nil if the goroutine ends
 		for _, it := range batch {
-			if !returned {
+			if !it.known {
 				it.res, it.err = Result{}, &UnknownError{Err: fmt.Errorf("the driver panicked: %v", failed)}
 			}
 			close(it.done)
 		}
 	}()
 	c.commit(key, in, batch)
-	returned = true
 }
 
 // Close refuses new calls that change counters with [ErrClosed] and waits, as long as ctx allows, for those under way. The

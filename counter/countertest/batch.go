@@ -22,6 +22,8 @@ func batchRules[T any]() []rule[T] {
 		{"BatchBounds", "Amounts that fit together but not alone are refused.", (*suite[T]).batchBounds},
 		{"BatchFailed", "A batch that could not be written is told to each call, and counts neither now nor later.", (*suite[T]).batchFailed},
 		{"BatchPanics", "A driver that panics, or ends its goroutine, leaves no call of a batch waiting.", (*suite[T]).batchPanics},
+		{"BatchObserver", "An observer that panics, or ends its goroutine, changes no answer and leaves no call waiting.", (*suite[T]).batchObserver},
+		{"BatchHopeless", "What no call of a batch could mend is asked once for all of them.", (*suite[T]).batchHopeless},
 		{"BatchCancelled", "A call that ends before a batch took it is not counted; one that ends later says unknown.", (*suite[T]).batchCancelled},
 		{"BatchFull", "Callers who come again as soon as they are answered share the next commit too.", (*suite[T]).batchFull},
 		{"BatchMarker", "However many shared commits there were, one marker is left of those of a counter.", (*suite[T]).batchMarker},
@@ -166,8 +168,13 @@ func (q queued) Done() <-chan struct{} {
 
 // inBatch makes the first call, holds it at the database until the others stand behind it, in their order, and lets go.
 func (s *suite[T]) inBatch(ask *atomic.Pointer[func() error], first func(), others ...func(ctx context.Context)) {
+	s.inBatchThen(ask, nil, first, others...)
+}
+
+// inBatchThen is inBatch with what the database does after the first call.
+func (s *suite[T]) inBatchThen(ask *atomic.Pointer[func() error], then *func() error, first func(), others ...func(ctx context.Context)) {
 	held, free := make(chan struct{}), make(chan struct{})
-	hold := func() error { ask.Store(nil); close(held); <-free; return nil }
+	hold := func() error { ask.Store(then); close(held); <-free; return nil }
 	ask.Store(&hold)
 	var all sync.WaitGroup
 	all.Go(first)
