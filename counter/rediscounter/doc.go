@@ -24,6 +24,7 @@
 //     in before it arrives. The same call with the same operation ID finds out.
 //   - Failover: replication is asynchronous. Acknowledged changes can be lost, and their ledger entries with them. A crash
 //     loses what was not yet on disk; nothing acknowledged is lost with appendfsync always. Redis is no place for money.
+//   - A slot that moves to another node of a cluster: an operation that is new is refused with TRYAGAIN until it has arrived.
 //   - Eviction: a policy that evicts ledger entries lets an operation count again. Use noeviction.
 //
 // # Storage

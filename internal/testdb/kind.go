@@ -14,6 +14,7 @@ type kind struct {
 var (
 	postgresKind = kind{name: "PostgreSQL", debian: "postgresql", env: PostgresEnv, binEnv: PostgresBinEnv, start: StartPostgres}
 	redisKind    = kind{name: "Redis", debian: "redis-server", env: RedisEnv, binEnv: RedisBinEnv, start: StartRedis}
+	nodeKind     = kind{name: "Redis", debian: "redis-server", env: RedisEnv, binEnv: RedisBinEnv, start: startRedisNode}
 )
 
 // share starts a server at the first call of the process.

@@ -16,6 +16,15 @@ const RedisBinEnv = "HOLDFAST_REDIS_BIN"
 func StartRedis(ctx context.Context) (*Server, error) { return startRedis(ctx, FreePort) }
 
 func startRedis(ctx context.Context, ports func(context.Context) (int, error)) (*Server, error) {
+	return startRedisWith(ctx, ports)
+}
+
+// startRedisNode starts a server that can be a node of a cluster.
+func startRedisNode(ctx context.Context) (*Server, error) {
+	return startRedisWith(ctx, FreePort, "--cluster-enabled", "yes")
+}
+
+func startRedisWith(ctx context.Context, ports func(context.Context) (int, error), args ...string) (*Server, error) {
 	bin, err := find("redis-server", RedisBinEnv)
 	if err != nil {
 		var valkey error
@@ -23,10 +32,10 @@ func startRedis(ctx context.Context, ports func(context.Context) (int, error)) (
 			return nil, err
 		}
 	}
-	return startWith(ctx, ports, func(port int) (*Server, error) { return newRedis(ctx, bin, port) })
+	return startWith(ctx, ports, func(port int) (*Server, error) { return newRedis(ctx, bin, port, args) })
 }
 
-func newRedis(ctx context.Context, bin string, port int) (*Server, error) {
+func newRedis(ctx context.Context, bin string, port int, args []string) (*Server, error) {
 	dir, err := newFolder("redis")
 	if err != nil {
 		return nil, err
@@ -39,8 +48,8 @@ func newRedis(ctx context.Context, bin string, port int) (*Server, error) {
 		version: versionOf(ctx, bin),
 		stop:    syscall.SIGTERM,
 		launch: func() *exec.Cmd {
-			return exec.Command(bin, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, //nolint:noctx // the server outlives the call
-				"--save", "", "--appendonly", "yes", "--appendfsync", "always")
+			return exec.Command(bin, append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, //nolint:noctx // the server outlives the call
+				"--save", "", "--appendonly", "yes", "--appendfsync", "always"}, args...)...)
 		},
 		ping: func(ctx context.Context) error { return pingRedis(ctx, url, dir) },
 	}, nil

@@ -85,6 +85,12 @@ func RedisServer(t testing.TB) *Server {
 	return redisKind.private(t)
 }
 
+// RedisNode is RedisServer for one that can be a node of a cluster. It has no slots yet.
+func RedisNode(t testing.TB) *Server {
+	t.Helper()
+	return nodeKind.private(t)
+}
+
 func postgresURL(t testing.TB) string {
 	t.Helper()
 	if address := os.Getenv(PostgresEnv); address != "" {
