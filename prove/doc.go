@@ -43,6 +43,9 @@
 //
 //	prove: cut-after at point 3 (query insert into charge…), replay with HOLDFAST_FAULT=3:cut-after: after a retry: 2 effects, want 1
 //
+// Where each call of a key has an effect of its own, or the first none that Effects finds by the key, the error says that the
+// handler ignores its key, and Twice is the shortest way to learn it.
+//
 // The points of a run are those of its order. A handler that works on several connections at once, or at random, may pass
 // others in another run; the log then says how many faults were missed. HOLDFAST_ROUNDS is the number of random pairs of
 // faults, HOLDFAST_SEED their seed.

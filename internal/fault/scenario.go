@@ -155,16 +155,38 @@ func (r *run) succeed(key string) (answer any, err error) {
 
 // count checks the number of effects.
 func (r *run) count(key, when string, least, most int) error {
-	switch n, err := r.clean.Effects(r.ctx, key); {
+	n, err := r.clean.Effects(r.ctx, key)
+	switch {
 	case err != nil:
 		return fmt.Errorf("%s: count the effects: %w", when, err)
 	case n >= least && n <= most:
 		return nil
-	case least == most:
-		return fmt.Errorf("%s: %d effects, want %d", when, n, least)
-	default:
-		return fmt.Errorf("%s: %d effects, want %d or %d", when, n, least, most)
 	}
+	return &effectsError{when: when, n: n, least: least, most: most}
+}
+
+// An effectsError is a number of effects that is not right.
+type effectsError struct {
+	when           string
+	n, least, most int
+	why            string
+}
+
+func (e *effectsError) Error() string {
+	want := fmt.Sprint(e.least)
+	if e.most != e.least {
+		want += fmt.Sprintf(" or %d", e.most)
+	}
+	return fmt.Sprintf("%s: %d effects, want %s%s", e.when, e.n, want, e.why)
+}
+
+// because adds why to err if it is a number of effects for which that holds.
+func because(err error, why string, holds func(n int) bool) error {
+	var e *effectsError
+	if errors.As(err, &e) && holds(e.n) {
+		e.why = ": " + why
+	}
+	return err
 }
 
 // settle retries what has been called before until it succeeds, once more after that, and checks that it was done once.
@@ -176,7 +198,8 @@ func (r *run) settle(key string, answers ...any) error {
 			return fmt.Errorf("%s: %w", when, err)
 		}
 		if err := r.count(key, "after "+when, 1, 1); err != nil {
-			return err
+			answered := len(answers) + 1
+			return because(err, "each call had one of its own, so the handler ignores its key", func(n int) bool { return n > 1 && n == answered })
 		}
 		for _, before := range answers {
 			if !r.Same(before, answer) {

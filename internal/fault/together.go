@@ -32,7 +32,8 @@ func Twice(t TB, s Scenario) {
 		}
 	}
 	if err := r.count(key, "after the first call", 1, 1); err != nil {
-		r.fails("", err)
+		r.fails("", because(err, "the call was answered, and Effects finds nothing of its key: Call has to use the key, and Effects to count by it",
+			func(n int) bool { return n == 0 }))
 		return
 	}
 	r.fails("", r.settle(key, got.answer))

@@ -96,7 +96,20 @@ func ExampleTwice_failing() {
 	dsn, remove := shopFile()
 	defer remove()
 	prove.Twice(&printer{}, prove.SQL("sqlite", dsn), prove.Handler[*sql.DB, string]{Call: never, Effects: charges})
-	// Output: prove: after a retry: 2 effects, want 1
+	// Output: prove: after a retry: 2 effects, want 1: each call had one of its own, so the handler ignores its key
+}
+
+// A handler that makes up a key of its own.
+func ExampleTwice_otherKey() {
+	dsn, remove := shopFile()
+	defer remove()
+	prove.Twice(&printer{}, prove.SQL("sqlite", dsn), prove.Handler[*sql.DB, string]{
+		Call: func(ctx context.Context, db *sql.DB, _ string) (string, error) {
+			return inOneCommit(ctx, db, "a key of the handler's")
+		},
+		Effects: charges,
+	})
+	// Output: prove: after the first call: 0 effects, want 1: the call was answered, and Effects finds nothing of its key: Call has to use the key, and Effects to count by it
 }
 
 func ExampleHTTP() {
