@@ -283,6 +283,9 @@ func migrateCall[T any](ctx context.Context, s shop[T], key string) (int64, erro
 
 // migrations says 1 if both steps have been applied.
 func migrations[T any](ctx context.Context, s shop[T], key string) (int, error) {
+	if err := forget(ctx, s, names(key)); err != nil {
+		return 0, err
+	}
 	n, err := s.count(ctx, "select count(*) from holdfast_migration where set_name like $1", "%"+names(key).Keys+"%")
 	if err != nil || n == 0 {
 		return 0, err
@@ -296,4 +299,32 @@ func migrations[T any](ctx context.Context, s shop[T], key string) (int, error) 
 		}
 	}
 	return 1, nil
+}
+
+// forget drops the tables of earlier keys on SQLite, where each new connection reads the whole schema.
+func forget[T any](ctx context.Context, s shop[T], but idem.Names) error {
+	if s.db.Dialect() != tx.SQLite {
+		return nil
+	}
+	rows, err := s.db.Conn().Query(ctx, `select name from sqlite_master where type = 'table' and (name like 'key\_%' escape '\' or name like 'inbox\_%' escape '\')
+		and name not in ($1, $2)`, but.Keys, but.Inbox)
+	if err != nil {
+		return err
+	}
+	var old []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			rows.Close()
+			return err
+		}
+		old = append(old, name)
+	}
+	rows.Close()
+	for _, name := range old {
+		if _, err := s.db.Conn().Exec(ctx, "drop table if exists "+name); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
