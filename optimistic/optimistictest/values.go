@@ -40,7 +40,9 @@ func batchValues[T any](s *suite[T]) {
 	}
 	columns := []column{
 		{"text", []any{
-			"é\n\"'\\", `\x41`, words("w"), pointer("p"), pointer(pointer("pp")), (*string)(nil), grade(1), pointer(grade(1)), sql.NullString{String: "s", Valid: true}, sql.NullString{},
+			"é\n\"'\\", `\x41`, words("w"), pointer("p"), pointer(pointer("pp")), (*string)(nil), grade(1), pointer(grade(1)),
+			sql.NullString{String: "s", Valid: true},
+			sql.NullString{},
 			sql.Null[string]{V: "n", Valid: true},
 		}},
 		{"bigint", []any{int64(math.MaxInt64), int32(-3), sql.NullInt64{Int64: 1<<53 + 1, Valid: true}, sql.NullInt64{}, pointer(int64(4)), "12"}},

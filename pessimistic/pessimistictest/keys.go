@@ -33,13 +33,11 @@ func (d decimal) Value() (driver.Value, error) {
 }
 
 func (d *decimal) Scan(src any) error {
-	text, ok := src.(string)
-	if b, isBytes := src.([]byte); isBytes {
-		text, ok = string(b), true
+	text := fmt.Sprint(src)
+	if b, ok := src.([]byte); ok {
+		text = string(b)
 	}
-	if n, isInt := src.(int64); isInt {
-		text, ok = fmt.Sprint(n), true
-	}
+	var ok bool
 	if d.n, ok = new(big.Int).SetString(text, 10); !ok {
 		return fmt.Errorf("a decimal from %T %v", src, src)
 	}

@@ -206,10 +206,10 @@ func TestClusterMovesASlot(t *testing.T) {
 	is(t, 7)(c.Get(ctx, "n"))
 }
 
+// clusterIsUp reports whether a node knows of nodes for all slots.
 func clusterIsUp(ctx context.Context, node *redis.Client) bool {
 	info, err := node.ClusterInfo(ctx).Result()
-	slots, _ := node.ClusterSlots(ctx).Result()
-	return err == nil && len(slots) == 2 && strings.HasPrefix(info, "cluster_state:ok")
+	return err == nil && strings.HasPrefix(info, "cluster_state:ok")
 }
 
 // placeOf finds the counter that has a value, and its slot.
