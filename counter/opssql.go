@@ -16,13 +16,13 @@ type opsSQL struct {
 }
 
 const (
-	markPostgres = `with fresh as (
+	markPostgres = `with holdfast_fresh as (
 	insert into {ops} (scope, name, op, delta, expires_at)
 	select $1::text, $2::text, x.op, x.delta, clock_timestamp() + $3::bigint * interval '1 microsecond'
 	from jsonb_to_recordset($4::jsonb) as x(op text, delta bigint) order by x.op
 	on conflict do nothing returning op
 )
-select op from fresh`
+select op from holdfast_fresh`
 
 	markSQLite = `insert into {ops} (scope, name, op, delta, expires_at)
 select $1, $2, json_extract(value, '$.op'), json_extract(value, '$.delta'), {now} + $3 / 1000 from json_each($4) where true

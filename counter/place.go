@@ -43,22 +43,22 @@ returning {n}, {slots}`
 
 	// oncePostgres takes operations first and the counter second, as everything here does: two that meet do not deadlock.
 	// It fails, by a division by zero, where the operations are new and the counter was not changed.
-	oncePostgres = `with fresh as (
+	oncePostgres = `with holdfast_fresh as (
 	insert into {ops} (scope, name, op, delta, expires_at)
 	select $1::text, $2::text, x.op, x.delta, clock_timestamp() + $3::bigint * interval '1 microsecond'
 	from jsonb_to_recordset($4::jsonb) as x(op text, delta bigint) order by x.op
 	on conflict do nothing returning op, delta
-), gone as (
+), holdfast_gone as (
 	delete from {ops} where scope = $1::text and name = $2::text and op = $5::text
-), changed as (
-	update {table} as c set {n} = {value} + d.delta from (select sum(delta)::bigint as delta from fresh having count(*) > 0) d
+), holdfast_changed as (
+	update {table} as c set {n} = {value} + d.delta from (select sum(delta)::bigint as delta from holdfast_fresh having count(*) > 0) d
 	where {row 7 7} and case when not ({fits d.delta}) then false when $6::bigint = 1 or {slots} > 1
 		then {value} + d.delta >= 0 else true end
 	returning c.{n} as n, {slots} as slots
 )
-select coalesce((select jsonb_agg(op) from fresh), '[]')::text, coalesce((select n from changed), 0)::bigint,
-	coalesce((select slots from changed), 0)::bigint,
-	1 / (case when exists (select from fresh) and not exists (select from changed) then 0 else 1 end)`
+select coalesce((select jsonb_agg(op) from holdfast_fresh), '[]')::text, coalesce((select n from holdfast_changed), 0)::bigint,
+	coalesce((select slots from holdfast_changed), 0)::bigint,
+	1 / (case when exists (select from holdfast_fresh) and not exists (select from holdfast_changed) then 0 else 1 end)`
 
 	readSQL   = `select count(*), cast(coalesce(sum({value}), 0) as text) from {table} as c where {key} = $1`
 	lockSQL   = `select {slot}, {slots}, {value} from {table} as c where {row 1 2}{for update}`

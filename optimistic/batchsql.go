@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,23 +18,24 @@ import (
 // The count makes the locks come first: it is computed whole before the update looks at its first row.
 // Two keys that are one to the database, such as 1 and 01, keep all from being written.
 // Some row, whichever, gives the wanted ones their form: in one of no row, each domain that is NOT NULL would refuse the columns
-// that the batch has nothing to do with. A column of its alias's name would take its place. Without any row there is nothing to write.
-const manySQL = `with sent as materialized (
+// that the batch has nothing to do with. A column of its alias's name would take
+// its place, and a table of the caller's that of a part of the statement: hence the names. Without any row there is nothing to write.
+const manySQL = `with holdfast_sent as materialized (
 	select $1::jsonb as j
-), form as materialized (
+), holdfast_form as materialized (
 	select holdfast_row as whole from {table} holdfast_row order by holdfast_row.{key} limit 1
-), wanted as materialized (
+), holdfast_wanted as materialized (
 	select w.i, (w.j->>'v')::bigint as v, w.j->>'t' as t, jsonb_populate_record(form.whole, w.j->'r'{documents}) as p
-	from sent, form, jsonb_array_elements(sent.j->'items') with ordinality as w(j, i)
-), locked as materialized (
+	from holdfast_sent sent, holdfast_form form, jsonb_array_elements(sent.j->'items') with ordinality as w(j, i)
+), holdfast_locked as materialized (
 	select r.{key} as k, r.{version} as v, {token} as t from {table} r
-	where r.{key} in (select (w.p).{key} from wanted w) order by r.{key} for update
-), done as (
-	update {table} r set {set} from wanted w
-	where (select count(*) from locked) > 0 and (select count(*) = count(distinct (p).{key}) from wanted) and r.{key} = (w.p).{key} and r.{version} = w.v {fresh}
+	where r.{key} in (select (w.p).{key} from holdfast_wanted w) order by r.{key} for update
+), holdfast_done as (
+	update {table} r set {set} from holdfast_wanted w
+	where (select count(*) from holdfast_locked) > 0 and (select count(*) = count(distinct (p).{key}) from holdfast_wanted) and r.{key} = (w.p).{key} and r.{version} = w.v {fresh}
 	returning r.{key} as k, r.{version} as v
 )
-select w.i, d.v, l.v, coalesce(l.t, ''), count(*) over (partition by (w.p).{key}) from wanted w left join locked l on l.k = (w.p).{key} left join done d on d.k = (w.p).{key}`
+select w.i, d.v, l.v, coalesce(l.t, ''), count(*) over (partition by (w.p).{key}) from holdfast_wanted w left join holdfast_locked l on l.k = (w.p).{key} left join holdfast_done d on d.k = (w.p).{key}`
 
 // documentSQL reads a text for a column of JSON, which would otherwise become a JSON string, as the document that it is.
 const documentSQL = ` || case when jsonb_typeof(w.j->'r'->(sent.j->'columns'->>{n})) = 'string'
@@ -120,9 +122,22 @@ func versionOf(n *int64) Version {
 	return At(*n)
 }
 
-// manySQLite is one update for all. There is one writer, which the transaction is from its start, so that what is read after
-// it is what it decided on; the versions of what it wrote are theirs plus 1.
+// maxParameters is how many SQLite takes.
+const maxParameters = 32766
+
+// manySQLite is one update for all, or a few where the parameters are too many for one. There is one writer, which the
+// transaction is from its start, so that what is read after it is what it decided on; the versions of what it wrote are theirs
+// plus 1.
 func (r *Rows[T]) manySQLite(ctx context.Context, conn tx.Conn, columns []string, items []Item, sent []int, out []found) error {
+	for some := range slices.Chunk(sent, maxParameters/(4+len(columns))) {
+		if err := r.someSQLite(ctx, conn, columns, items, some, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Rows[T]) someSQLite(ctx context.Context, conn tx.Conn, columns []string, items []Item, sent []int, out []found) error {
 	var a args
 	var lines []string
 	for _, i := range sent {
@@ -146,14 +161,14 @@ func (r *Rows[T]) manySQLite(ctx context.Context, conn tx.Conn, columns []string
 		token = "coalesce(cast(r." + r.sql.token + " as text), '')"
 		fresh = " and (w.t is null or r." + r.sql.token + " is null or r." + r.sql.token + " <> w.t)"
 	}
-	with := "with w(" + strings.Join(names, ", ") + ") as (values " + strings.Join(lines, ", ") + ") "
-	before, err := r.readMany(ctx, conn, with+"select w.i, r."+r.sql.version+", "+token+", count(*) over (partition by r."+r.sql.key+") from w join "+r.sql.table+" r on r."+
+	with := "with holdfast_w(" + strings.Join(names, ", ") + ") as (values " + strings.Join(lines, ", ") + ") "
+	before, err := r.readMany(ctx, conn, with+"select w.i, r."+r.sql.version+", "+token+", count(*) over (partition by r."+r.sql.key+") from holdfast_w w join "+r.sql.table+" r on r."+
 		r.sql.key+" = w.k", a)
 	if err != nil {
 		return err
 	}
-	wrote, err := r.readMany(ctx, conn, with+"update "+r.sql.table+" as r set "+strings.Join(set, ", ")+" from w where r."+r.sql.key+
-		" = w.k and r."+r.sql.version+" = w.v"+fresh+" returning (select w.i from w where w.k = "+r.sql.table+"."+r.sql.key+"), "+
+	wrote, err := r.readMany(ctx, conn, with+"update "+r.sql.table+" as r set "+strings.Join(set, ", ")+" from holdfast_w w where r."+r.sql.key+
+		" = w.k and r."+r.sql.version+" = w.v"+fresh+" returning (select w.i from holdfast_w w where w.k = "+r.sql.table+"."+r.sql.key+"), "+
 		r.sql.version+", '', 1", a)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ func columnRules[T any]() []rule[T] {
 	return []rule[T]{
 		{"ColumnCheck", "Check names a column that cannot count, and a key that is not unique.", (*suite[T]).columnCheck},
 		{"ColumnKeys", "A key that its column cannot have is named, or of no row; one that it can have works.", (*suite[T]).columnKeys},
+		{"ColumnNames", "A table may have the name of anything that a statement of the package has a name for.", (*suite[T]).columnNames},
 		{"ColumnTypes", "A column that cannot count is named at its first use, as is a Max that it does not hold.", (*suite[T]).columnTypes},
 	}
 }
@@ -183,5 +184,28 @@ func (s *suite[T]) columnTypes() {
 		_, err = c.Add(s.ctx, "a", 1)
 		s.wantArgument("more than "+name, err, "Column.Max")
 		s.value(c, "a", largest)
+	}
+}
+
+func (s *suite[T]) columnNames() {
+	for _, name := range []string{"fresh", "gone", "changed", "c", "d", "x"} {
+		q := s.DB.Dialect().Quote
+		s.exec("drop table if exists " + q(name))
+		s.exec("create table " + q(name) + " (op varchar(50) primary key, delta bigint)")
+		s.exec("insert into "+q(name)+" values ($1, 5)", "a")
+		c := counter.NewColumn(s.DB, counter.Column{Table: name, Key: "op", Column: "delta"}, nil)
+		for _, options := range [][]counter.Option{nil, {counter.Once(s.key(name))}, {counter.Once(s.key(name))}} {
+			if _, err := c.Add(s.ctx, "a", 2, options...); err != nil {
+				s.Errorf("%s: %v", name, err)
+			}
+		}
+		s.crowd(8, func(int) {
+			if _, err := c.Take(s.ctx, "a", 1); err != nil {
+				s.Errorf("%s: %v", name, err)
+			}
+		})
+		if n, err := c.Get(s.ctx, "a"); err != nil || n != 1 {
+			s.Errorf("%s: got %d, %v", name, n, err)
+		}
 	}
 }

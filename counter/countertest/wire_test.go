@@ -125,7 +125,7 @@ func TestLostReplyIsLookedUpByTheOperationID(t *testing.T) {
 			if take {
 				call, want = counters.Take, 8
 			}
-			cut := hook(wire.Runs("with fresh"))
+			cut := hook(wire.Runs("with holdfast_fresh"))
 			res, err := call(t.Context(), "k", 2, counter.Once("op"))
 			if err != nil || res.Replayed || cut.Hits() != 1 {
 				t.Fatalf("got %+v, %v, %d cuts", res, err, cut.Hits())
@@ -179,7 +179,7 @@ func (c *cutter) inBatch(counters *counter.Counters[pgx.Tx], calls []func(ctx co
 // C12: a batch whose reply was lost is neither counted twice nor lost.
 func TestLostReplyToABatchIsLookedUp(t *testing.T) {
 	t.Parallel()
-	for _, sql := range []string{"with fresh", "commit"} {
+	for _, sql := range []string{"with holdfast_fresh", "commit"} {
 		c := newCutter(t)
 		counters := counter.New(c.db, nil)
 		add := func(ctx context.Context) error { _, err := counters.Add(ctx, "k", 1); return err }
@@ -206,7 +206,7 @@ func TestUnknownBatchIsToldToEachOfItsCallers(t *testing.T) {
 	t.Parallel()
 	c := newCutter(t)
 	counters := counter.New(c.db, nil)
-	c.proxy.CutReplyTo(wire.Runs("with fresh")).Always()
+	c.proxy.CutReplyTo(wire.Runs("with holdfast_fresh")).Always()
 	unknown := int64(0)
 	add := func(ctx context.Context) error { _, err := counters.Add(ctx, "k", 1); return err }
 	for _, err := range c.inBatch(counters, []func(ctx context.Context) error{add, add, add, add, add, add, add, add}) {

@@ -3,6 +3,7 @@ package optimistictest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	holdfast "github.com/holdfast-go/holdfast"
@@ -15,6 +16,8 @@ func edgeRules[T any]() []rule[T] {
 		{"BadKeys", "an unusable key is refused before anything is sent", badKeys[T]},
 		{"BadTables", "a table that cannot be used is reported by every verb and by Check", badTables[T]},
 		{"QuotedNames", "names are quoted as they are, with quotes and SQL in them", quotedNames[T]},
+		{"PlainNames", "a table may have the name of anything that a statement of the package has a name for", plainNames[T]},
+		{"WideBatch", "a batch may set many columns of many rows", wideBatch[T]},
 		{"Cancelled", "a context that has ended writes nothing, and says so", cancelled[T]},
 		{"WrongColumns", "a version that is no integer and a key that is not unique are named by Check", wrongColumns[T]},
 		{"WrongValues", "a key or a value that its column cannot have is told as such, and nothing is written", wrongValues[T]},
@@ -90,6 +93,52 @@ func quotedNames[T any](s *suite[T]) {
 	s.must(err)
 	s.version(results[0].Version, results[0].Err)(2)
 	s.version(rows.Delete(s.ctx, at("a", 2)))(2)
+}
+
+func plainNames[T any](s *suite[T]) {
+	for _, name := range []string{"sent", "form", "wanted", "locked", "done", "w", "r", "d", "l", "k", "p", "v", "t", "i", "j", "whole", "items"} {
+		q := s.DB.Dialect().Quote(name)
+		version := "version"
+		if name == "v" {
+			version = "v"
+		}
+		s.exec("create table " + q + " (" + s.DB.Dialect().Quote(name+"_id") + " text primary key, " + version + " bigint not null default 0, " + s.DB.Dialect().Quote("x"+name) + " text, k text, p text, t text, i text, j text, r text, w text, whole text)")
+		rows := optimistic.New(s.DB, optimistic.Table{Name: name, Key: name + "_id", Version: version}, nil)
+		s.version(rows.Insert(s.ctx, optimistic.Want{Key: "a"}, nil))(0)
+		set := map[string]any{"x" + name: "x", "k": "k", "p": "p", "t": "t", "i": "i", "j": "j", "r": "r", "w": "w", "whole": "whole"}
+		s.version(rows.Set(s.ctx, at("a", 0), set))(1)
+		results, err := rows.SetMany(s.ctx, []optimistic.Item{{Want: at("a", 1), Set: set}})
+		if err != nil {
+			s.Errorf("%s: %v", name, err)
+			continue
+		}
+		s.version(results[0].Version, results[0].Err)(2)
+	}
+}
+
+func wideBatch[T any](s *suite[T]) {
+	const columns, items = 60, 1000
+	create, set := "create table wide (id bigint primary key, version bigint not null default 0", map[string]any{}
+	for i := range columns {
+		create += fmt.Sprintf(", c%d bigint", i)
+		set[fmt.Sprint("c", i)] = i
+	}
+	s.exec(create + ")")
+	s.exec("with recursive n(i) as (select 0 union all select i + 1 from n where i < $1) insert into wide (id) select i from n", items-1)
+	many := make([]optimistic.Item, items)
+	for i := range many {
+		many[i] = optimistic.Item{Want: optimistic.Want{Key: i, Version: optimistic.At(0)}, Set: set}
+	}
+	results, err := optimistic.New(s.DB, optimistic.Table{Name: "wide"}, nil).SetMany(s.ctx, many)
+	s.must(err)
+	for _, r := range results {
+		s.version(r.Version, r.Err)(1)
+	}
+	var n int
+	s.must(s.DB.Conn().QueryRow(s.ctx, "select count(*) from wide where c59 = 59 and version = 1").Scan(&n))
+	if n != items {
+		s.Fatalf("%d of %d rows were written", n, items)
+	}
 }
 
 func cancelled[T any](s *suite[T]) {

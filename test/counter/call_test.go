@@ -26,7 +26,7 @@ func (w *worker[T]) call(id string) {
 		if w.IntN(3) == 0 {
 			cut = w.proxy.CutBefore
 		}
-		words := []string{"insert", "with fresh", "update", "commit"}[w.IntN(4)]
+		words := []string{"insert", "with holdfast_fresh", "update", "commit"}[w.IntN(4)]
 		defer cut(wire.Runs(words)).Disarm()
 	}
 	rec := &record{id: id, key: w.key(w.IntN(fewKeys)), verb: add, n: w.Int64N(7) - 1}

@@ -111,7 +111,7 @@ func leave[T any](ctx context.Context, c *counter.Counters[T], db *tx.DB[T], pro
 		go cancel()
 	case 2:
 		if proxy != nil {
-			defer proxy.CutReplyTo(wire.Runs([]string{"with fresh", "insert", "commit"}[i%3])).Disarm()
+			defer proxy.CutReplyTo(wire.Runs([]string{"with holdfast_fresh", "insert", "commit"}[i%3])).Disarm()
 		}
 	}
 	switch i % 5 {
