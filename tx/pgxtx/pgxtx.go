@@ -147,15 +147,18 @@ func fenceFailed(s *tx.Stmt, err error) bool {
 
 // unknown reports whether err, of a pipeline that ends in COMMIT, leaves the outcome open. The server works in order, so an
 // error that it sent for a statement proves that COMMIT did not run, or was refused. A server that is going down proves nothing at any place: all replies leave it together,
-// and what a pooler says for one that is gone comes in place of the first.
+// and what a pooler says for one that is gone comes in place of the first. One that has ended the session because it was idle in
+// the transaction, by idle_in_transaction_session_timeout, has not read what was sent then.
 func unknown(err error) bool {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {
-		return goingDown(pgErr) || tx.Classify(pgErr) == tx.Lost
+		return pgErr.Code != idleInTransaction && (goingDown(pgErr) || tx.Classify(pgErr) == tx.Lost)
 	}
 	var unsent unsentError
 	return !errors.As(err, &unsent)
 }
+
+const idleInTransaction = "25P03"
 
 func goingDown(err *pgconn.PgError) bool {
 	severity := err.SeverityUnlocalized

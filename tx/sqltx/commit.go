@@ -22,11 +22,14 @@ func (d *driver) commitError(err error) error {
 		return tx.ErrTxAborted
 	case noTransaction(err):
 		return errEndedByEngine
-	case refused(err), d.sqlite() && tx.Classify(err) != tx.Lost:
+	case refused(err), sqlState(err) == idleInTransaction, d.sqlite() && tx.Classify(err) != tx.Lost:
 		return err
 	}
 	return &tx.CommitUnknownError{Err: err}
 }
+
+// idleInTransaction is the last word of a server that ended the session before it read the COMMIT: it was waiting for it.
+const idleInTransaction = "25P03"
 
 // refused reports whether err proves that the transaction was not committed and that its connection is sound: the server
 // itself answered the COMMIT with an error. What a driver says of a connection proves nothing: lib/pq gives
