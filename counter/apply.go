@@ -64,7 +64,13 @@ func (c *Counters[T]) replay(ctx context.Context, conn tx.Conn, ch change) (Resu
 
 // move changes a slot, and where that one does not allow it all of them.
 func (c *Counters[T]) move(ctx context.Context, conn tx.Tx, ch change) (Result, error) {
-	res, ok, err := c.moveOne(ctx, conn, ch)
+	one := c.moveOne
+	if c.slotsOf(ch.key) > 1 && conn.Dialect().Capabilities.AbortsOnError {
+		one = func(ctx context.Context, _ tx.Conn, ch change) (Result, bool, error) {
+			return c.moveApart(ctx, conn, ch)
+		}
+	}
+	res, ok, err := one(ctx, conn, ch)
 	if ok || err != nil {
 		return res, err
 	}
@@ -95,6 +101,24 @@ func (c *Counters[T]) moveOne(ctx context.Context, conn tx.Conn, ch change) (res
 	}
 	return c.moved(ch.key, value, slots), true, nil
 }
+
+// moveApart is moveOne for a counter in slots, in a transaction that goes on to lock all of them, in order, if this one will not
+// do. It leaves none locked then.
+func (c *Counters[T]) moveApart(ctx context.Context, conn tx.Tx, ch change) (Result, bool, error) {
+	var value, slots, one int64
+	err := conn.Batch(ctx, &tx.Stmt{SQL: tx.SetSavepoint},
+		&tx.Stmt{SQL: c.place.apart, Args: []any{ch.key, ch.delta, flag(ch.floor), c.pick(ch.key)}, Dest: []any{&value, &slots, &one}},
+		&tx.Stmt{SQL: tx.ReleaseSavepoint})
+	if err == nil {
+		return c.moved(ch.key, value, slots), true, nil
+	}
+	if sqlState(err) != divisionByZero {
+		return Result{}, false, err
+	}
+	return Result{}, false, conn.Batch(ctx, &tx.Stmt{SQL: tx.BackToSavepoint}, &tx.Stmt{SQL: tx.ReleaseSavepoint})
+}
+
+const divisionByZero = "22012"
 
 // moved notes what a statement told of a counter.
 func (c *Counters[T]) moved(key string, value, slots int64) Result {

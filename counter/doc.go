@@ -36,8 +36,8 @@
 // [Counters.Check], which finds a read-only database and a missing table too.
 //
 // A row stays locked until its transaction ends. In a transaction of yours, change counters last, and several of them by
-// [Counters.AddManyTx]; transactions that change the same counters in different orders deadlock, and [tx.DB.Do] runs the
-// victim again.
+// [Counters.AddManyTx]; transactions that change the same counters in different orders, or twice one that is in slots, deadlock,
+// and [tx.DB.Do] runs the victim again.
 //
 // What breaks the guarantees: writing the tables by other means without a lock, an operation ID that is new for each attempt,
 // and an Options.TTL shorter than the longest retry.

@@ -120,7 +120,7 @@ func (c *Counters[T]) moveOnce(
 // failsAlone reports whether a statement failed as a transaction of several may not: it lost a race, or it refused itself by a
 // division by zero.
 func (c *Counters[T]) failsAlone(err error) bool {
-	return c.db.Classify(err) == tx.Retryable || sqlState(err) == "22012"
+	return c.db.Classify(err) == tx.Retryable || sqlState(err) == divisionByZero
 }
 
 // transaction makes a change in a transaction, statement by statement.

@@ -16,6 +16,7 @@ type place struct {
 
 	first  string // adds to slot 0, and makes the counter; ours alone
 	change string // adds to a slot if the value stays within its bounds
+	apart  string // the same, or an error; PostgreSQL, ours alone
 	once   string // the same, with operations that are new; PostgreSQL
 	read   string
 	lock   string // the first slot
@@ -40,6 +41,11 @@ returning n, slots`
 and case when not ({fits cast($2 as bigint)}) then false when cast($3 as bigint) = 1 or {slots} > 1
 	then {value} + cast($2 as bigint) >= 0 else true end
 returning {n}, {slots}`
+
+	// apartPostgres fails, by a division by zero, where it changes nothing: a savepoint then gives the lock back that an update keeps of a row
+	// that it waited for and did not change.
+	apartPostgres = `with holdfast_changed as (` + changeSQL + `)
+select coalesce((select n from holdfast_changed), 0), coalesce((select slots from holdfast_changed), 0), 1 / (select count(*) from holdfast_changed)`
 
 	// oncePostgres takes operations first and the counter second, as everything here does: two that meet do not deadlock.
 	// It fails, by a division by zero, where the operations are new and the counter was not changed.
@@ -81,7 +87,7 @@ func ownPlace(d *tx.Dialect, schema, table, ops string) place {
 		"{row 1 2}": "c.name = $1 and c.slot = 0", "{row 1 3}": "c.name = $1 and c.slot = $3",
 	})
 	return place{
-		scope: table, own: true,
+		scope: table, own: true, apart: in(apartPostgres),
 		first: in(firstSQL), change: in(returning(changeSQL)), once: in(oncePostgres), read: in(readSQL), lock: in(lockSQL),
 		all: in(allSQL), create: in(createSQL), write: in(writeSQL), shrink: in(shrinkSQL), put: in(putSQL), largest: math.MaxInt64,
 	}

@@ -3,6 +3,7 @@ package countertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync/atomic"
 
@@ -17,6 +18,7 @@ func slotRules[T any]() []rule[T] {
 		{"ResizeStorm", "No unit is lost or doubled while the slots change under load.", (*suite[T]).resizeStorm},
 		{"ResizeReads", "A counter reads as one value at any moment of a change of its slots.", (*suite[T]).resizeReads},
 		{"SlotsSpread", "A transaction that holds a slot holds up no others.", (*suite[T]).slotsSpread},
+		{"SlotsForeignStorm", "Transactions of the caller's that take once from a stock in slots do not deadlock.", (*suite[T]).slotsForeignStorm},
 		{"SlotsTakeStorm", "Of a stock in 16 slots everything is sold, and no more.", (*suite[T]).slotsTakeStorm},
 	}
 }
@@ -201,5 +203,36 @@ func (s *suite[T]) slotsTakeStorm() {
 	s.must(err)
 	if left != 0 || sold.Load() != stock {
 		s.Fatalf("%d sold of %d, %d left", sold.Load(), stock, left)
+	}
+}
+
+// slotsForeignStorm has callers who wait for a slot that then has nothing left, and go on to the others. No retry hides a deadlock.
+func (s *suite[T]) slotsForeignStorm() {
+	if s.repeated || !s.DB.Dialect().Capabilities.RowLocks {
+		return // the levels are those of transactions of ours; one writer has no order of locks
+	}
+	const stock, callers = 48, 24
+	for round := range 3 {
+		c, key := counter.New(s.DB, nil), s.key(fmt.Sprint("k", round))
+		_, err := c.Add(s.ctx, key, stock)
+		s.must(err)
+		s.must(c.Resize(s.ctx, key, 8))
+		var sold atomic.Int64
+		s.crowd(callers, func(i int) {
+			for range 4 {
+				f, err := s.Begin(s.ctx)
+				s.must(err)
+				switch _, err = c.TakeTx(s.ctx, f.Tx, key, 1); {
+				case err == nil && i%4 != 0:
+					s.must(f.Commit(s.ctx))
+					sold.Add(1)
+					continue
+				case err != nil && !errors.Is(err, counter.ErrInsufficient):
+					s.Error(err)
+				}
+				s.must(f.Rollback(s.ctx))
+			}
+		})
+		s.value(c, key, stock-sold.Load())
 	}
 }
