@@ -42,6 +42,8 @@
 //     [Options].SeedVersions, or keys that are not used again.
 //   - A timestamp is no version: two writes in one tick have the same.
 //   - The key of the table must be one unique column. [Rows.Check] looks.
+//   - A write that waited for another one and then was refused keeps the row locked on PostgreSQL, until the end of the transaction that it
+//     is part of.
 //   - What rides with COMMIT waits for a row that somebody else has locked no longer than [tx.Options].CommitTimeout. After that the
 //     outcome is unknown: with a token the row tells, and a retry is safe.
 //

@@ -256,12 +256,19 @@ func TestRoundTrips(t *testing.T) {
 				t.Errorf("%s in mode %v: %d round trips, want 1", name, mode, trips)
 			}
 		}
+		if _, err := c.Add(t.Context(), "slots", 1000); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Resize(t.Context(), "slots", 4); err != nil {
+			t.Fatal(err)
+		}
 		for name, pin := range map[string]struct {
 			call func(ctx context.Context, t pgx.Tx) error
 			want int
 		}{
 			"AddTx":  {func(ctx context.Context, t pgx.Tx) error { _, err := c.AddTx(ctx, t, "k", 1); return err }, 3},
 			"TakeTx": {func(ctx context.Context, t pgx.Tx) error { _, err := c.TakeTx(ctx, t, "k", 1); return err }, 3},
+			"slots":  {func(ctx context.Context, t pgx.Tx) error { _, err := c.TakeTx(ctx, t, "slots", 1); return err }, 3},
 		} {
 			if trips := r.Warm(func() {
 				if err := db.Do(t.Context(), pin.call); err != nil {
