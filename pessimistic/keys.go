@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // maxKeys is how many rows of a table one call locks: a power of two below the parameters that SQLite takes.
@@ -24,16 +25,17 @@ func (r Rows) distinct() ([]any, error) {
 		if reason := unfit(k); reason != "" {
 			return nil, bad(reason)
 		}
-		id, err := identity(k)
-		switch {
+		v, err := valueOf(k)
+		switch id := identity(v); {
 		case err != nil:
 			return nil, &InputError{Name: r.table.Name, Reason: "a key has no value", Err: err}
-		case id == nil:
+		case v == nil:
 			return nil, bad("a key is nil")
+		case !sound(v):
+			return nil, bad("a key contains a NUL byte or is not valid UTF-8")
 		case !reflect.ValueOf(id).Comparable():
 			return nil, bad("a key is of a type that cannot be compared")
-		}
-		if !seen[id] {
+		case !seen[id]:
 			seen[id] = true
 			keys = append(keys, k)
 		}
@@ -49,15 +51,19 @@ func unfit(key any) string {
 	if key == nil {
 		return "a key is nil"
 	}
-	switch v := reflect.ValueOf(key); {
-	case v.Kind() == reflect.Pointer:
+	if reflect.TypeOf(key).Kind() == reflect.Pointer {
 		return "a key is a pointer: give what it points to"
-	case composed(key):
+	}
+	if composed(key) {
 		return "a key has several parts: rows are locked by one column, so give that of another unique column"
-	case v.Kind() == reflect.String && (strings.ContainsRune(v.String(), 0) || strings.ToValidUTF8(v.String(), "") != v.String()):
-		return "a key contains a NUL byte or is not valid UTF-8"
 	}
 	return ""
+}
+
+// sound reports whether a value is no text that would end the transaction.
+func sound(value any) bool {
+	v := reflect.ValueOf(value)
+	return v.Kind() != reflect.String || utf8.ValidString(v.String()) && !strings.ContainsRune(v.String(), 0)
 }
 
 // composed reports whether a key is made of several values: a struct or a list that does not know how to be one.
@@ -76,33 +82,34 @@ func composed(key any) bool {
 	return false
 }
 
-// identity is a key as a map can hold it. One of several parts, such as a decimal, is what it says to be: the parts may point
-// to memory that is the key's own.
-func identity(key any) (any, error) {
-	v := reflect.ValueOf(key)
-	if at, ok := key.(time.Time); ok {
-		return at.UTC().Round(0), nil
-	}
-	switch v.Kind() {
+// valueOf is what a key of several parts, such as a decimal, says that it is. The parts may point to memory that is the key's own.
+func valueOf(key any) (any, error) {
+	switch reflect.TypeOf(key).Kind() {
 	case reflect.Struct, reflect.Slice, reflect.Array:
 	default:
 		return key, nil
 	}
 	switch k := key.(type) {
+	case time.Time:
+		return k, nil
 	case driver.Valuer:
-		value, err := k.Value()
-		if text, ok := value.([]byte); ok {
-			return string(text), err
-		}
-		return value, err
+		return k.Value()
 	case encoding.TextMarshaler:
 		text, err := k.MarshalText()
 		return string(text), err
 	case fmt.Stringer:
 		return k.String(), nil
 	}
-	if v.Kind() == reflect.Slice { // of bytes, as composed says
-		return string(v.Bytes()), nil
-	}
 	return key, nil
+}
+
+// identity is a value as a map can hold it.
+func identity(value any) any {
+	if at, ok := value.(time.Time); ok {
+		return at.UTC().Round(0)
+	}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
+		return string(v.Bytes())
+	}
+	return value
 }

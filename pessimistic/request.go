@@ -44,11 +44,11 @@ func (l *Locks[T]) request(rows []Rows) (*request, error) {
 			Args: args,
 			Dest: append([]any{key.Interface()}, r.read.dest...),
 			Each: func() error {
-				id, err := identity(key.Elem().Interface())
+				value, err := valueOf(key.Elem().Interface())
 				if err != nil {
 					return err
 				}
-				p.got[id] = true
+				p.got[identity(value)] = true
 				return each()
 			},
 		})
@@ -91,10 +91,10 @@ func (l *Locks[T]) locked(ctx context.Context, t T, q *request) error {
 	return nil
 }
 
-// has reports whether the row of a key is locked. Keys without an identity are refused before.
+// has reports whether the row of a key is locked. Keys without a value are refused before.
 func (p *part) has(key any) bool {
-	id, err := identity(key)
-	return err == nil && p.got[id]
+	value, err := valueOf(key)
+	return err == nil && p.got[identity(value)]
 }
 
 // missing compares what was locked with what was asked for. Two keys can be one to the database, of a column that ignores

@@ -2,6 +2,7 @@ package pessimistictest
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -71,10 +72,11 @@ type (
 func namedKeys[T any](s *suite[T]) {
 	l, f := s.locks(pessimistic.Options{}), s.begin()
 	s.must(l.Lock(s.ctx, f.Tx, stocks.Rows(text("s2"), text("s1"))))
-	for _, bad := range []any{text("a\x00"), text("\xff")} {
+	for _, bad := range []any{text("a\x00"), text("\xff"), sql.NullString{String: "a\x00", Valid: true}, sql.NullString{}} {
 		s.want(l.Lock(s.ctx, f.Tx, stocks.Rows(bad)), pessimistic.ErrInvalid)
 		s.usable(f.Tx)
 	}
+	s.must(l.Lock(s.ctx, f.Tx, stocks.Rows(sql.NullString{String: "s2", Valid: true}, sql.NullString{String: "s2", Valid: true})))
 	s.must(f.Rollback(s.ctx))
 	kind := "blob"
 	if s.DB.Dialect() == tx.PostgreSQL {
