@@ -2,6 +2,7 @@ package pessimistic
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,7 +105,7 @@ func (l *Locks[T]) claim(q Queue) (claim *tx.Stmt, stmts []*tx.Stmt) {
 	if s := claimer.o.Strength; s == Share || s == KeyShare { // two may share a row, and not a job
 		claimer.o.Strength = NoKeyUpdate
 	}
-	claim = &tx.Stmt{SQL: claimer.claimSQL(q), Args: append(append(make([]any, 0, len(q.Args)+1), q.Args...), int64(max(1, q.Limit)))}
+	claim = &tx.Stmt{SQL: claimer.claimSQL(q), Args: slices.Clone(q.Args)}
 	claim.Dest, claim.Each = q.read.dest, q.read.rows()
 	if len(claim.Dest) == 0 {
 		claim.Dest = []any{new(int64)}
@@ -132,7 +133,8 @@ func (l *Locks[T]) claimSQL(q Queue) string {
 	if order == "" {
 		order = q.Table.column(d, q.Table.key())
 	}
-	return query + " order by " + order + " limit $" + strconv.Itoa(len(q.Args)+1) + l.lockClause(SkipLocked)
+	// The limit is no parameter: a placeholder too many in Where would take it.
+	return query + " order by " + order + " limit " + strconv.Itoa(max(1, q.Limit)) + l.lockClause(SkipLocked)
 }
 
 func (l *Locks[T]) claimed(ctx context.Context, t T, q Queue, claim *tx.Stmt, begun time.Time) int {

@@ -136,4 +136,8 @@ func claimOrder[T any](s *suite[T]) {
 	if n, err := s.locks(pessimistic.Options{}).Claim(s.ctx, f.Tx, q); n != 1 || err != nil {
 		s.Errorf("claimed %d, %v", n, err)
 	}
+	q.Where = "id > $1"
+	if n, err := s.locks(pessimistic.Options{}).Work(s.ctx, q, func(context.Context, T) error { return nil }); err == nil {
+		s.Errorf("claimed %d by a placeholder without an argument", n)
+	}
 }
