@@ -122,83 +122,95 @@ func versionOf(n *int64) Version {
 	return At(*n)
 }
 
-// maxParameters is how many SQLite takes.
-const maxParameters = 32766
+// parametersOnce is how many go into one statement. SQLite takes 32766, but it and its drivers look through all of them for each.
+const parametersOnce = 1000
 
-// manySQLite is one update for all, or a few where the parameters are too many for one. There is one writer, which the
-// transaction is from its start, so that what is read after it is what it decided on; the versions of what it wrote are theirs
-// plus 1.
+// manySQLite is a few updates. There is one writer, which the transaction is from its start, so that what is read first is
+// what it decides on; the versions of what it wrote are theirs plus 1. All is read before any is written, since two keys may be
+// one to the database.
 func (r *Rows[T]) manySQLite(ctx context.Context, conn tx.Conn, columns []string, items []Item, sent []int, out []found) error {
-	for some := range slices.Chunk(sent, maxParameters/(4+len(columns))) {
-		if err := r.someSQLite(ctx, conn, columns, items, some, out); err != nil {
+	chunk := max(1, parametersOnce/(4+len(columns)))
+	before, wrote := map[string]keyed{}, map[string]keyed{}
+	for some := range slices.Chunk(sent, chunk) {
+		with, a := valuesSQLite(columns, items, some)
+		token := r.sql.tokenText
+		if r.sql.token != "" {
+			token = "coalesce(cast(r." + r.sql.token + " as text), '')"
+		}
+		if err := readMany(ctx, conn, before, with+"select quote(r."+r.sql.key+"), r."+r.sql.version+", w.i, "+token+
+			" from holdfast_w w join "+r.sql.table+" r on r."+r.sql.key+" = w.k", a); err != nil {
 			return err
 		}
 	}
+	for some := range slices.Chunk(sent, chunk) {
+		with, a := valuesSQLite(columns, items, some)
+		if err := readMany(ctx, conn, wrote, with+r.updateSQLite(columns), a); err != nil {
+			return err
+		}
+	}
+	for key, f := range before {
+		out[f.item] = found{wrote[key].version, f.version, f.token}
+	}
 	return nil
 }
 
-func (r *Rows[T]) someSQLite(ctx context.Context, conn tx.Conn, columns []string, items []Item, sent []int, out []found) error {
-	var a args
-	var lines []string
+// valuesSQLite returns the items as a table holdfast_w. Names of parameters would be searched for one by one, so they have none.
+func valuesSQLite(columns []string, items []Item, sent []int) (with string, a args) {
+	names := []string{"i", "k", "v", "t"}
+	for n := range columns {
+		names = append(names, fmt.Sprintf("c%d", n))
+	}
 	for _, i := range sent {
 		n, _ := items[i].Version.Int64()
-		values := []string{a.add(i), a.add(items[i].Key), a.add(n), a.add(tokenOf(items[i].Want))}
+		a = append(a, i, items[i].Key, n, tokenOf(items[i].Want))
 		for _, column := range columns {
-			values = append(values, a.add(items[i].Set[column]))
+			a = append(a, items[i].Set[column])
 		}
-		lines = append(lines, "("+strings.Join(values, ", ")+")")
 	}
-	names := []string{"i", "k", "v", "t"}
+	line := "(?" + strings.Repeat(", ?", len(names)-1) + ")"
+	return "with holdfast_w(" + strings.Join(names, ", ") + ") as (values " + line + strings.Repeat(", "+line, len(sent)-1) + ") ", a
+}
+
+func (r *Rows[T]) updateSQLite(columns []string) string {
 	var set []string
 	for n, column := range columns {
-		names = append(names, fmt.Sprintf("c%d", n))
 		set = append(set, fmt.Sprintf("%s = w.c%d", r.sql.d.Quote(column), n))
 	}
 	set = append(set, r.sql.version+" = r."+r.sql.version+" + 1")
-	token, fresh := "''", ""
+	fresh := ""
 	if r.sql.token != "" {
 		set = append(set, r.sql.token+" = w.t")
-		token = "coalesce(cast(r." + r.sql.token + " as text), '')"
 		fresh = " and (w.t is null or r." + r.sql.token + " is null or r." + r.sql.token + " <> w.t)"
 	}
-	with := "with holdfast_w(" + strings.Join(names, ", ") + ") as (values " + strings.Join(lines, ", ") + ") "
-	before, err := r.readMany(ctx, conn, with+"select w.i, r."+r.sql.version+", "+token+", count(*) over (partition by r."+r.sql.key+") from holdfast_w w join "+r.sql.table+" r on r."+
-		r.sql.key+" = w.k", a)
-	if err != nil {
-		return err
-	}
-	wrote, err := r.readMany(ctx, conn, with+"update "+r.sql.table+" as r set "+strings.Join(set, ", ")+" from holdfast_w w where r."+r.sql.key+
-		" = w.k and r."+r.sql.version+" = w.v"+fresh+" returning (select w.i from holdfast_w w where w.k = "+r.sql.table+"."+r.sql.key+"), "+
-		r.sql.version+", '', 1", a)
-	if err != nil {
-		return err
-	}
-	for i, f := range before {
-		out[i] = found{wrote[i].current, f.current, f.token}
-	}
-	return nil
+	return "update " + r.sql.table + " as r set " + strings.Join(set, ", ") + " from holdfast_w w where r." + r.sql.key +
+		" = w.k and r." + r.sql.version + " = w.v" + fresh + " returning quote(" + r.sql.table + "." + r.sql.key + "), " + r.sql.version + ", 0, ''"
 }
 
-// readMany reads the number of an item, a version, a token, and how many items are of that row.
-func (r *Rows[T]) readMany(ctx context.Context, conn tx.Conn, query string, a args) (map[int]found, error) {
+// keyed is what a statement told of a row.
+type keyed struct {
+	item    int
+	version Version
+	token   string
+}
+
+// readMany adds rows by their keys as SQL literals: the key that an item has may be written in another way.
+func readMany(ctx context.Context, conn tx.Conn, all map[string]keyed, query string, a args) error {
 	rows, err := conn.Query(ctx, query, a...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	all := map[int]found{}
 	for rows.Next() {
-		var i int
+		var key, token string
 		var n int64
-		var token string
-		var times int
-		if err := rows.Scan(&i, &n, &token, &times); err != nil {
-			return nil, err
+		var item int
+		if err := rows.Scan(&key, &n, &item, &token); err != nil {
+			return err
 		}
-		if times > 1 {
-			return nil, sameRow(i)
+		if _, twice := all[key]; twice {
+			return sameRow(item)
 		}
-		all[i] = found{current: At(n), token: token}
+		all[key] = keyed{item, At(n), token}
 	}
-	return all, rows.Err()
+	return rows.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	holdfast "github.com/holdfast-go/holdfast"
@@ -129,7 +130,12 @@ func wideBatch[T any](s *suite[T]) {
 	for i := range many {
 		many[i] = optimistic.Item{Want: optimistic.Want{Key: i, Version: optimistic.At(0)}, Set: set}
 	}
-	results, err := optimistic.New(s.DB, optimistic.Table{Name: "wide"}, nil).SetMany(s.ctx, many)
+	rows := optimistic.New(s.DB, optimistic.Table{Name: "wide"}, nil)
+	twice := slices.Clone(many)
+	twice[items-1].Key = "00"
+	_, err := rows.SetMany(s.ctx, twice)
+	s.want(err, optimistic.ErrInvalid)
+	results, err := rows.SetMany(s.ctx, many)
 	s.must(err)
 	for _, r := range results {
 		s.version(r.Version, r.Err)(1)
