@@ -240,12 +240,12 @@ func TestEndedBeforeItIsRenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = h.lose(HoldLimit, nil)
-		leases.core.renewer.add(h.Advisory, time.Second)
-		time.Sleep(time.Hour)
-		leases.core.renewer.mu.Lock()
-		defer leases.core.renewer.mu.Unlock()
-		if n := len(leases.core.renewer.due); n != 0 || m.renews != 0 {
-			t.Errorf("%d leases to renew, and %d renewals", n, m.renews)
+		leases.core.renewer.Add(h.Advisory, time.Second)
+		time.Sleep(time.Hour) // synctest fails a test that leaves the renewer running
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.renews != 0 {
+			t.Errorf("%d renewals", m.renews)
 		}
 	})
 }

@@ -121,7 +121,7 @@ func (h *Advisory) lose(reason Reason, cause error) error {
 
 // end stops renewing and cancels, the first time. It returns why h ended.
 func (h *Advisory) end(reason error) (first bool, why error) {
-	h.core.renewer.remove(h)
+	h.core.renewer.Remove(h)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended != nil {

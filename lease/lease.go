@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/claim"
 )
 
 // Options set up [Leases]. The zero value is ready to use.
@@ -48,7 +49,7 @@ type core struct {
 	store   Store
 	o       Options
 	clock   clock
-	renewer renewer
+	renewer *claim.Renewer[*Advisory]
 	waits   waits
 	err     error
 }
@@ -83,7 +84,7 @@ func newCore(store Store, o *Options) *core {
 	c.o.RenewEvery = cmp.Or(c.o.RenewEvery, c.o.TTL/3)
 	c.o.Margin = cmp.Or(c.o.Margin, min(max(c.o.TTL/10, 50*time.Millisecond), 2*time.Second))
 	c.o.PollEvery = cmp.Or(c.o.PollEvery, time.Second)
-	c.renewer.renew = c.renew
+	c.renewer = claim.New(c.o.RenewEvery, maxRenewals, c.renew)
 	c.err = c.o.check()
 	return c
 }
@@ -191,7 +192,7 @@ func (c *core) try(ctx context.Context, name string) (*Advisory, Grant, error) {
 		go c.abandon(context.WithoutCancel(ctx), term)
 		return nil, g, err
 	}
-	c.renewer.add(h, c.interval())
+	c.renewer.Add(h, c.renewer.Interval())
 	return h, g, nil
 }
 
