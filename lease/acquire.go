@@ -21,16 +21,15 @@ func newNonce() string {
 
 // acquire tries until the lease is free or ctx ends.
 func (c *core) acquire(ctx context.Context, name string) (*Advisory, Grant, error) {
-	started := time.Now()
+	since := time.Now()
 	woken, leave := c.waits.join(name)
 	defer leave()
 	var held *HeldError // by the last try that found out
 	for attempt := 1; ; attempt++ {
 		wake := woken()
-		h, g, err := c.try(ctx, name)
+		h, g, err := c.try(ctx, name, since, attempt)
 		switch cause := context.Cause(ctx); {
 		case err == nil:
-			c.observe(ctx, EventAcquired, h.term, time.Since(started), attempt, nil)
 			return h, g, nil
 		case errors.As(err, &held), errors.Is(err, ErrLost):
 		case held != nil && cause != nil:
@@ -111,25 +110,25 @@ func (w *waits) wake(name string) {
 
 type nestedKey struct{}
 
-// nest is a lease that a closure on the stack runs under.
+// nest is a handle that a context is under.
 type nest struct {
-	core  *core
-	name  string
-	outer *nest
+	handle *Advisory
+	outer  *nest
 }
 
-// nested reports whether ctx is that of a closure which runs under the lease of name.
+// nested reports whether ctx is under a handle of name that has not been released: who waited for it would wait for itself.
 func (c *core) nested(ctx context.Context, name string) bool {
 	n, _ := ctx.Value(nestedKey{}).(*nest)
 	for ; n != nil; n = n.outer {
-		if n.core == c && n.name == name {
+		if h := n.handle; h.core == c && h.term.Name == name && !h.released.Load() {
 			return true
 		}
 	}
 	return false
 }
 
-func (c *core) enter(ctx context.Context, name string) context.Context {
+// enter returns ctx under h.
+func (h *Advisory) enter(ctx context.Context) context.Context {
 	outer, _ := ctx.Value(nestedKey{}).(*nest)
-	return context.WithValue(ctx, nestedKey{}, &nest{core: c, name: name, outer: outer})
+	return context.WithValue(ctx, nestedKey{}, &nest{handle: h, outer: outer})
 }

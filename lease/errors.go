@@ -19,7 +19,7 @@ var (
 	ErrResign = errors.New("lease: its holder is asked to resign")
 	// ErrFenced: a guard refused, since the lease was taken by somebody else.
 	ErrFenced = errors.New("lease: fenced off: the lease has another holder")
-	// ErrNested: the goroutine, or one that called it, holds the lease already, and would wait for itself.
+	// ErrNested: the context is under the lease already: its holder would wait for itself.
 	ErrNested = errors.New("lease: it is held by the caller already: pass the handle down")
 	// ErrNoGuard: the fence is not from the database of the transaction.
 	ErrNoGuard = errors.New("lease: the store of this fence has no guard for transactions")
@@ -61,7 +61,10 @@ func (e *HeldError) Error() string {
 	if e.Holder != "" {
 		by = fmt.Sprintf(" by %q", e.Holder)
 	}
-	if e.Remaining <= 0 {
+	switch {
+	case e.Token == 0:
+		return fmt.Sprintf("lease: %q is being taken by somebody else at this moment", e.Name)
+	case e.Remaining <= 0:
 		return fmt.Sprintf("lease: %q ran out, and cannot be taken yet: a transaction that it guards%s is still open", e.Name, by)
 	}
 	return fmt.Sprintf("lease: %q is held%s for %v more", e.Name, by, e.Remaining.Round(time.Millisecond))

@@ -4,9 +4,9 @@ import holdfast "github.com/holdfast-go/holdfast"
 
 // Kinds of events. Name is the lease, Key its token.
 const (
-	// EventAcquired: a lease was taken. Elapsed is how long the caller waited for it.
+	// EventAcquired: a lease was taken. Elapsed is how long the caller waited for it, Attempt counts its tries.
 	EventAcquired holdfast.EventKind = "lease.acquired"
-	// EventRefused: a lease was not taken, since somebody else has it. Err is a [HeldError].
+	// EventRefused: a lease was not taken, since somebody else has it. Err is a [HeldError]; Elapsed and Attempt as above.
 	EventRefused holdfast.EventKind = "lease.refused"
 	// EventRenewFailed: a renewal failed and is tried again while there is time. Attempt counts failures in a row.
 	EventRenewFailed holdfast.EventKind = "lease.renew_failed"

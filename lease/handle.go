@@ -51,7 +51,7 @@ func newAdvisory(ctx context.Context, c *core, g Grant, anchor moment) *Advisory
 		core: c, term: Term{Name: g.Name, Token: g.Token, Nonce: g.Nonce, TTL: c.o.TTL},
 		since: anchor.at, usable: c.o.TTL - c.o.Margin, anchor: anchor,
 	}
-	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	h.ctx, h.cancel = context.WithCancelCause(h.enter(context.WithoutCancel(ctx)))
 	h.mu.Lock() // a timer may run before it is assigned
 	defer h.mu.Unlock()
 	h.timer = time.AfterFunc(h.usable-c.clock.since(anchor), h.expire)

@@ -141,7 +141,7 @@ func checkText(text string, longest int) string {
 // It also returns [*InputError], [ErrNested], and errors of the store, after which the lease may have been taken: then it is
 // released in the background.
 func (l *Leases[H]) TryAcquire(ctx context.Context, name string) (H, error) {
-	h, g, err := l.core.try(ctx, name)
+	h, g, err := l.core.try(ctx, name, time.Now(), 1)
 	if err != nil {
 		var none H
 		return none, err
@@ -161,8 +161,8 @@ func (l *Leases[H]) Acquire(ctx context.Context, name string) (H, error) {
 	return l.wrap(h, g), nil
 }
 
-// try makes one request.
-func (c *core) try(ctx context.Context, name string) (*Advisory, Grant, error) {
+// try makes one request. The caller has waited since then, and this is its attempt of that number.
+func (c *core) try(ctx context.Context, name string, since time.Time, attempt int) (*Advisory, Grant, error) {
 	if err := errors.Join(c.err, checkName(name)); err != nil {
 		return nil, Grant{}, err
 	}
@@ -184,7 +184,7 @@ func (c *core) try(ctx context.Context, name string) (*Advisory, Grant, error) {
 		return nil, g, err
 	case !g.Held:
 		err := &HeldError{Name: name, Holder: g.Holder, Meta: g.Meta, Token: g.Token, Remaining: g.Remaining}
-		c.observe(ctx, EventRefused, Term{Name: name, Token: g.Token}, 0, 0, err)
+		c.observe(ctx, EventRefused, Term{Name: name, Token: g.Token}, time.Since(since), attempt, err)
 		return nil, g, err
 	}
 	h := newAdvisory(ctx, c, g, anchor)
@@ -193,6 +193,7 @@ func (c *core) try(ctx context.Context, name string) (*Advisory, Grant, error) {
 		return nil, g, err
 	}
 	c.renewer.Add(h, c.renewer.Interval())
+	c.observe(ctx, EventAcquired, h.term, time.Since(since), attempt, nil)
 	return h, g, nil
 }
 

@@ -26,7 +26,7 @@ func (l *Leases[H]) Run(ctx context.Context, name string, fn func(ctx context.Co
 
 // under runs fn while h is held.
 func (c *core) under(ctx context.Context, h *Advisory, fn func(ctx context.Context) error) (err error) {
-	inside, cancel := context.WithCancelCause(c.enter(ctx, h.term.Name))
+	inside, cancel := context.WithCancelCause(h.enter(ctx))
 	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
 	defer func() {
 		stop()
