@@ -15,6 +15,7 @@ type group struct {
 	local    bool  // not over the network
 	callers  []int // instead of those of the command line
 	rounds   int   // at most
+	calls    int   // that an operation makes, so that measuring costs little beside them. Default: 1.
 }
 
 // A bar is a ratio to hold, without and with a network.
@@ -98,6 +99,7 @@ func groupNames() (names []string) {
 // print shows a group: rates, ratios to the reference, allocations with one caller or the fewest, and the bars.
 func (g group) print(variants []variant, results [][][]slice, counts []int, lag time.Duration) {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	calls := float64(max(g.calls, 1))
 	network := "no added delay"
 	if lag > 0 {
 		network = fmt.Sprintf("%v added to a round trip", lag)
@@ -112,10 +114,10 @@ func (g group) print(variants []variant, results [][][]slice, counts []int, lag 
 	_, _ = fmt.Fprintln(out)
 	for i, v := range variants {
 		for _, rounds := range results {
-			_, _ = fmt.Fprintf(out, "%.0f\t%.2f\t", rate(rounds, i), ratio(rounds, i, 0))
+			_, _ = fmt.Fprintf(out, "%.0f\t%.2f\t", calls*rate(rounds, i), ratio(rounds, i, 0))
 		}
 		if lag == 0 {
-			_, _ = fmt.Fprintf(out, "%.0f\t%.0f\t", float64(counts[0])*1e9/rate(results[0], i), allocs(results[0], i))
+			_, _ = fmt.Fprintf(out, "%.0f\t%.0f\t", float64(counts[0])*1e9/rate(results[0], i)/calls, allocs(results[0], i)/calls)
 		}
 		_, _ = fmt.Fprintf(out, "  %s\n", v.name)
 	}

@@ -22,6 +22,24 @@ import (
 
 var errPasses = errors.New("it may pass")
 
+// batch is how many calls an operation makes where a call takes nanoseconds.
+const batch = 100
+
+// batches makes operations of so many calls.
+func batches(variants []variant) []variant {
+	for i, v := range variants {
+		variants[i].op = func(ctx context.Context, worker int, seq int64) error {
+			for range batch {
+				if err := v.op(ctx, worker, seq); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return variants
+}
+
 // retries are calls that succeed at once. What nested saves is the mark which keeps nested calls from multiplying; a plain call of
 // the function is there to take off what the measuring itself costs.
 var retries = group{
@@ -29,7 +47,7 @@ var retries = group{
 	variants: func(*setup) []variant {
 		nested := retry.New(&retry.Options{Nested: true})
 		policy := retrypolicy.NewBuilder[any]().Build()
-		return []variant{
+		return batches([]variant{
 			{"go-retry Do", func(ctx context.Context, _ int, _ int64) error {
 				return goretry.Do(ctx, goretry.WithMaxRetries(3, goretry.NewConstant(time.Millisecond)), succeed)
 			}},
@@ -51,10 +69,11 @@ var retries = group{
 			{"failsafe-go Run", func(ctx context.Context, _ int, _ int64) error {
 				return failsafe.With(policy).WithContext(ctx).Run(func() error { return succeed(ctx) })
 			}},
-		}
+		})
 	},
 	bars:  []bar{{at: 1, reference: 0, direct: 0.33}},
 	local: true,
+	calls: batch,
 }
 
 func succeed(context.Context) error                { return nil }
@@ -66,7 +85,7 @@ var failures = group{
 	variants: func(*setup) []variant {
 		ours := retry.New(&retry.Options{Attempts: 4, BackOff: func() backoff4.BackOff { return &backoff4.ZeroBackOff{} }})
 		policy := retrypolicy.NewBuilder[any]().WithMaxRetries(3).Build()
-		return []variant{
+		return batches([]variant{
 			{"backoff v4 Retry", func(context.Context, int, int64) error { return backoff4.Retry(thrice(), &backoff4.ZeroBackOff{}) }},
 			{"retry.Run", func(ctx context.Context, _ int, _ int64) error {
 				fn := thrice()
@@ -80,10 +99,11 @@ var failures = group{
 			{"failsafe-go Run", func(ctx context.Context, _ int, _ int64) error {
 				return failsafe.With(policy).WithContext(ctx).Run(thrice())
 			}},
-		}
+		})
 	},
 	bars:  []bar{{at: 1, reference: 0, direct: 10}},
 	local: true,
+	calls: batch,
 }
 
 // thrice returns a function that fails three times.
@@ -103,13 +123,14 @@ var clients = group{
 	variants: func(*setup) []variant {
 		quiet := retryablehttp.NewClient()
 		quiet.HTTPClient.Transport, quiet.Logger = instant{}, nil
-		return []variant{
+		return batches([]variant{
 			{"net/http", get(&http.Client{Transport: instant{}})},
 			{"retryhttp", get(&http.Client{Transport: retryhttp.New(instant{}, nil)})},
 			{"go-retryablehttp", get(quiet.StandardClient())},
-		}
+		})
 	},
 	local: true,
+	calls: batch,
 }
 
 type instant struct{}

@@ -44,7 +44,10 @@ func (c *call) succeed(ctx context.Context) {
 func (c *call) fail(ctx context.Context, err error) error {
 	v := c.p.o.Classify(err)
 	c.unknown = c.unknown || v.Outcome == holdfast.Unknown
-	cause := context.Cause(ctx)
+	var cause error
+	if ctx.Err() != nil {
+		cause = context.Cause(ctx)
+	}
 	switch {
 	case cause != nil:
 		c.report(ctx, neutral) // the caller had enough, which says nothing of the target
@@ -119,6 +122,9 @@ func (c *call) next(ctx context.Context, cause error, v Verdict) (time.Duration,
 // tooLate returns why an attempt after the delay could not take place.
 func (c *call) tooLate(ctx context.Context, delay time.Duration) error {
 	o := &c.p.o
+	if delay == 0 && o.Elapsed <= 0 && o.Breaker == nil {
+		return nil // nothing is slept, and fail has looked at the context
+	}
 	deadline, bounded := ctx.Deadline()
 	if !bounded && o.Elapsed <= 0 && o.Breaker == nil {
 		return nil
@@ -157,15 +163,22 @@ func (c *call) delay(after time.Duration) (time.Duration, bool) {
 // wait waits, and returns why there can be no attempt afterwards.
 func (c *call) wait(ctx context.Context, delay time.Duration) error {
 	if delay > 0 {
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if err := sleep(ctx, delay); err != nil {
+			return err
 		}
+	}
+	return c.admit()
+}
+
+func sleep(ctx context.Context, delay time.Duration) error {
+	timer := time.NewTimer(delay)
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		timer.Stop()
 	}
 	if ctx.Err() != nil { // also when both were ready
 		return context.Cause(ctx)
 	}
-	return c.admit()
+	return nil
 }

@@ -35,6 +35,9 @@ type Verdict struct {
 // [Permanent] and backoff.Permanent stop in any case. A method RetryAfter() time.Duration, or [After], is a hint. An error
 // in which a function of several steps returns the proof of one step proves too much: see [Unsafe].
 func Classify(err error) Verdict {
+	if saysNothing(err) {
+		return Verdict{}
+	}
 	var f facts
 	f.read(err)
 	v := Verdict{Outcome: f.outcome, After: f.after}
@@ -99,6 +102,15 @@ type (
 	coder   interface{ SQLState() string }
 	matcher interface{ Is(target error) bool }
 )
+
+// saysNothing tells the most common errors from those to be read: one that wraps none and has no method but its text.
+func saysNothing(err error) bool {
+	switch err.(type) { //nolint:errorlint // the walk is for the others
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }, stater, passer, hinter, sender, coder, matcher:
+		return false
+	}
+	return err != context.Canceled //nolint:errorlint // it wraps none
+}
 
 func (f *facts) note(err error) {
 	if x, ok := err.(stater); ok && !f.stated {

@@ -24,11 +24,14 @@ const (
 	EventClosed holdfast.EventKind = "retry.breaker_closed"
 )
 
-// observe tells of an event of the call. The digest is worth its time only if somebody listens.
+// observe tells of an event of the call, if anybody listens.
 func (c *call) observe(ctx context.Context, kind holdfast.EventKind, delay time.Duration, err error) {
-	if c.p.o.Observer == nil {
-		return
+	if c.p.o.Observer != nil {
+		c.tell(ctx, kind, delay, err)
 	}
+}
+
+func (c *call) tell(ctx context.Context, kind holdfast.EventKind, delay time.Duration, err error) {
 	e := holdfast.Event{Kind: kind, Name: c.p.o.Name, Attempt: c.attempt.Number, Delay: delay, Err: err}
 	if c.op.key != "" {
 		sum := sha256.Sum256([]byte(c.op.key))
@@ -47,11 +50,15 @@ func (c *call) refused(ctx context.Context, why error) error {
 	return e
 }
 
-// admit asks the breaker for leave to make an attempt.
+// admit asks the breaker, if there is one, for leave to make an attempt.
 func (c *call) admit() error {
 	if c.p.o.Breaker == nil {
 		return nil
 	}
+	return c.ask()
+}
+
+func (c *call) ask() error {
 	var ok bool
 	if c.permit, ok = c.p.o.Breaker.admit(); !ok {
 		return ErrOpen
@@ -59,8 +66,14 @@ func (c *call) admit() error {
 	return nil
 }
 
-// report tells the breaker what an attempt showed of the target.
+// report tells the breaker, if there is one, what an attempt showed of the target.
 func (c *call) report(ctx context.Context, r result) {
+	if c.p.o.Breaker != nil {
+		c.settle(ctx, r)
+	}
+}
+
+func (c *call) settle(ctx context.Context, r result) {
 	switch c.p.o.Breaker.done(c.permit, r) {
 	case opened:
 		c.observe(ctx, EventOpened, 0, ErrOpen)

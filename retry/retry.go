@@ -23,14 +23,14 @@ func Do[T any](ctx context.Context, p *Policy, op Operation, fn func(ctx context
 	}
 	inner, nested, err := p.enter(ctx, op)
 	if err != nil || !p.bare {
-		return watched(ctx, inner, call{p: p, op: op, nested: nested, attempt: Attempt{Key: op.key}}, err, fn)
+		return watched(ctx, inner, &call{p: p, op: op, nested: nested, attempt: Attempt{Key: op.key}}, err, fn)
 	}
 	v, err := fn(inner, Attempt{Number: 1, Key: op.key})
 	if err == nil {
 		p.o.Budget.earn()
 		return v, nil
 	}
-	return repeat(ctx, inner, call{p: p, op: op, nested: nested, attempt: Attempt{Number: 1, Key: op.key}}, fn, v, err)
+	return repeat(ctx, inner, &call{p: p, op: op, nested: nested, attempt: Attempt{Number: 1, Key: op.key}}, fn, v, err)
 }
 
 // Run is [Do] for a function without a value.
@@ -55,24 +55,24 @@ func (p *Policy) enter(ctx context.Context, op Operation) (inner context.Context
 }
 
 // watched makes the first attempt where there is more to it than a call of fn, and what follows. err is why there is none.
-func watched[T any](ctx, inner context.Context, c call, err error, fn func(ctx context.Context, a Attempt) (T, error)) (v T, _ error) {
+func watched[T any](ctx, inner context.Context, c *call, err error, fn func(ctx context.Context, a Attempt) (T, error)) (v T, _ error) {
 	if err == nil {
 		err = c.begin()
 	}
 	if err != nil {
 		return v, c.refused(ctx, err)
 	}
-	v, err = try(inner, &c, fn)
+	v, err = try(inner, c, fn)
 	return repeat(ctx, inner, c, fn, v, err)
 }
 
 // repeat makes attempts until one succeeds, or there may be none. v and err are of the last one.
-func repeat[T any](ctx, inner context.Context, c call, fn func(ctx context.Context, a Attempt) (T, error), v T, err error) (T, error) {
+func repeat[T any](ctx, inner context.Context, c *call, fn func(ctx context.Context, a Attempt) (T, error), v T, err error) (T, error) {
 	for err != nil {
 		if err = c.fail(ctx, err); err != nil {
 			return v, err
 		}
-		v, err = try(inner, &c, fn)
+		v, err = try(inner, c, fn)
 	}
 	c.succeed(ctx)
 	return v, nil
@@ -81,6 +81,9 @@ func repeat[T any](ctx, inner context.Context, c call, fn func(ctx context.Conte
 // try makes one attempt.
 func try[T any](ctx context.Context, c *call, fn func(ctx context.Context, a Attempt) (T, error)) (T, error) {
 	c.attempt.Number++
+	if c.p.bare {
+		return fn(ctx, c.attempt)
+	}
 	returned := false
 	defer func() {
 		if !returned { // a panic or Goexit says nothing of the target
