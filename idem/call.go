@@ -36,6 +36,13 @@ func (r *row) dest() []any {
 	return []any{&r.state, &r.fp, &r.nonce, &r.codec, &r.status, &r.body, &r.expired}
 }
 
+// recalled takes the numbers that a recall packs: the state in the lowest 8 bits, whether it is expired in the next, then, in
+// 16 bits, the codec, and the status.
+func (r *row) recalled(numbers int64) {
+	r.state, r.expired = int(numbers&0xff), numbers>>8&1 != 0
+	r.codec, r.status = int(numbers>>16&0xffff), int(numbers>>32)
+}
+
 // over reports whether the answer may no longer be given.
 func (r *row) over() bool {
 	return r.state == stateTombstone || r.state > stateRunning && r.expired
@@ -68,6 +75,7 @@ type call struct {
 	store   *tx.Stmt // what stores the answer
 	work    func()   // tells the other calls of the key in this process that the closure is about to run
 	row     row
+	numbers int64 // of the row, as a recall packs them
 	asked   asked // when the row was last asked for
 }
 
@@ -169,8 +177,10 @@ func (k *Keys[T]) complete(c *call, e entry) *tx.Stmt {
 	return c.store
 }
 
-// lookup reads the row of c outside a transaction.
+// lookup reads the row of c outside a transaction, but for its nonce.
 func (k *Keys[T]) lookup(ctx context.Context, c *call) error {
 	c.lock, c.row, c.asked = lockTaken, row{}, k.cache.ask()
-	return k.db.Conn().QueryRow(ctx, k.sql.lookup, c.digest[:]).Scan(c.row.dest()...)
+	err := k.db.Conn().QueryRow(ctx, k.sql.recall, c.digest[:]).Scan(&c.row.fp, &c.row.body, &c.numbers)
+	c.row.recalled(c.numbers)
+	return err
 }

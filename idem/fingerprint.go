@@ -50,5 +50,5 @@ func (f Fingerprint) bytes() []byte {
 
 // matches reports whether a stored fingerprint may be that of the same request.
 func (f Fingerprint) matches(stored []byte) bool {
-	return f.version == 0 || len(stored) == 0 || string(f.bytes()) == string(stored)
+	return f.version == 0 || len(stored) == 0 || stored[0] == f.version && string(stored[1:]) == string(f.sum[:])
 }

@@ -33,6 +33,9 @@ type keySQL struct {
 	claim string
 	// lookup reads the row.
 	lookup string
+	// recall reads of the row what a repetition needs, for [row.recalled]. Each column has its price on the server and here, so
+	// the numbers are in one.
+	recall string
 	// insert stores the answer where there is no running row. It fails if another execution has stored one, by the primary
 	// key, and if the table is not that of the claim, since the closure changed the search path, by a division by zero.
 	insert string
@@ -68,6 +71,9 @@ from (select $2::bytea as k) c left join {table} t on t.k = c.k`
 
 const lookupPostgres = `select state, fp, nonce, codec, status, body, expires_at <= clock_timestamp() from {table} where k = $1`
 
+const recallPostgres = `select fp, body, state + ((expires_at <= clock_timestamp())::int << 8) + (codec::int << 16) + (status::bigint << 32)
+from {table} where k = $1`
+
 const insertPostgres = `insert into {table} (k, scope, name, state, fp, nonce, codec, status, body, expires_at)
 values ($1::bytea, $2::text, $3::text, $4::smallint / ({oid} = $11::bigint)::int, $5::bytea, $6::bigint, $7::smallint,
 	$8::integer, $9::bytea, clock_timestamp() + $10::bigint * interval '1 microsecond')`
@@ -102,6 +108,8 @@ on conflict (k) do nothing`
 
 const lookupSQLite = `select state, fp, nonce, codec, status, body, expires_at <= {now} from {table} where k = $1`
 
+const recallSQLite = `select fp, body, state + ((expires_at <= {now}) << 8) + (codec << 16) + (status << 32) from {table} where k = $1`
+
 const completeSQLite = `insert into {table} as t (k, scope, name, state, fp, nonce, codec, status, body, expires_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, {now} + $10 / 1000)
 on conflict (k) do update set state = excluded.state, fp = excluded.fp, nonce = excluded.nonce, codec = excluded.codec,
@@ -127,13 +135,13 @@ func newKeySQL(d *tx.Dialect, schema, table string, reuse bool) keySQL {
 	}
 	if d == tx.SQLite {
 		return keySQL{
-			claim: in(claimSQLite), lookup: in(lookupSQLite), complete: in(completeSQLite),
+			claim: in(claimSQLite), lookup: in(lookupSQLite), recall: in(recallSQLite), complete: in(completeSQLite),
 			release: in(releaseSQL), sweep: in(sweepSQLite), bury: in(burySQLite),
 		}
 	}
 	return keySQL{
-		lock: in(strings.Replace(lockPostgres, "{answer}", answer, 1)), claim: in(claimPostgres), lookup: in(lookupPostgres), insert: in(insertPostgres),
-		complete: in(completePostgres), release: in(releaseSQL), sweep: in(sweepPostgres),
+		lock: in(strings.Replace(lockPostgres, "{answer}", answer, 1)), claim: in(claimPostgres), lookup: in(lookupPostgres), recall: in(recallPostgres),
+		insert: in(insertPostgres), complete: in(completePostgres), release: in(releaseSQL), sweep: in(sweepPostgres),
 	}
 }
 
