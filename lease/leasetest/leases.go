@@ -40,6 +40,9 @@ func leaseRules() []rule {
 // short is a lease that ends soon enough for a test to wait for it.
 const short = 1200 * time.Millisecond
 
+// steady leases are renewed in time also where the machine has much else to do.
+var steady = lease.Options{TTL: 6 * time.Second, RenewEvery: 300 * time.Millisecond}
+
 func (s *suite) exclusive() {
 	leases := lease.New(s.store, &lease.Options{TTL: 20 * time.Second, PollEvery: 20 * time.Millisecond})
 	others := lease.New(s.store, &lease.Options{TTL: 20 * time.Second, PollEvery: 20 * time.Millisecond}) // another process
@@ -179,14 +182,23 @@ func (s *suite) acquireBounds() {
 }
 
 func (s *suite) renewals() {
-	h, err := lease.NewAdvisory(s.store, &lease.Options{TTL: short}).Acquire(s.ctx, "a")
+	h, err := lease.NewAdvisory(s.store, &steady).Acquire(s.ctx, "a")
 	s.must(err)
 	contender := s.claim("a", long)
-	for end := time.Now().Add(4 * short); time.Now().Before(end); {
+	outlive(steady.TTL, func() {
 		s.refused(contender)
 		s.must(h.Check())
-	}
+	})
 	s.released(h, lease.ReleaseDone)
+}
+
+// outlive calls f for longer than ttl, which a lease that nobody renews does not last.
+func outlive(ttl time.Duration, f func()) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(ttl * 3 / 2); time.Now().Before(end); <-tick.C {
+		f()
+	}
 }
 
 // A broken store answers renewals as the test says.
@@ -213,11 +225,13 @@ func (s *suite) oneFailedRenewal() {
 		}
 		return nil
 	}}
-	h, err := lease.NewAdvisory(store, &lease.Options{TTL: short}).Acquire(s.ctx, "a")
+	h, err := lease.NewAdvisory(store, &steady).Acquire(s.ctx, "a")
 	s.must(err)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
 	for store.tries.Load() < 4 {
 		s.must(h.Check())
-		runtime.Gosched()
+		<-tick.C
 	}
 	s.released(h, lease.ReleaseDone)
 }
@@ -250,7 +264,7 @@ func (s *suite) ends(renew func(ctx context.Context, try int) error) {
 
 func (s *suite) taken() {
 	store := &thief{FencingStore: s.store, terms: make(chan lease.Term, 1)}
-	h, err := lease.New(store, &lease.Options{TTL: short}).Acquire(s.ctx, "a")
+	h, err := lease.New(store, &steady).Acquire(s.ctx, "a")
 	s.must(err)
 	s.release(<-store.terms, true) // as an operator does
 	s.take(s.claim("a", long))
@@ -388,14 +402,12 @@ func (s *suite) elect() {
 }
 
 func (s *suite) electWaits() {
-	leases := lease.New(s.store, &lease.Options{TTL: short})
+	leases := lease.New(s.store, &steady)
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.want(leases.Elect(ctx, "a", func(ctx context.Context, h *lease.Held) error {
 		cancel()
 		<-ctx.Done()
-		for end := time.Now().Add(3 * short); time.Now().Before(end); { // it takes its time
-			s.refused(s.claim("a", long))
-		}
+		outlive(steady.TTL, func() { s.refused(s.claim("a", long)) }) // it takes its time
 		return h.Check()
 	}, nil), context.Canceled)
 	s.take(s.claim("a", long))
