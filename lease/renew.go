@@ -37,8 +37,12 @@ func (c *core) renew(handles []*Advisory) (again []time.Duration) {
 	together := c.renewer.Interval()
 	for n, i := range of {
 		again[i] = together
-		if err != nil {
-			again[i] = handles[i].unrenewed(err)
+		failure := err
+		if failure == nil {
+			failure = results[n].Err
+		}
+		if failure != nil {
+			again[i] = handles[i].unrenewed(failure)
 			continue
 		}
 		handles[i].renewed(anchor, results[n])

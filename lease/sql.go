@@ -98,7 +98,10 @@ func (s *SQL[T]) Check(ctx context.Context) error {
 
 // Capabilities implements [Store]. The token survives a failover if the acquisition reached the standby.
 func (s *SQL[T]) Capabilities() Capabilities {
-	return Capabilities{Fencing: true, ExactGuard: true, TokenSurvivesFailover: IfSynchronous, RenewsExpired: true}
+	return Capabilities{
+		Fencing: true, ExactGuard: true, TokenSurvivesDeletion: Yes, TokenSurvivesFailover: IfSynchronous,
+		HoldSurvivesFailover: IfSynchronous, RenewsExpired: true,
+	}
 }
 
 // Fence returns the fence of g, which guards transactions on the store's database.

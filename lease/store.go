@@ -69,6 +69,8 @@ type Renewal struct {
 	Held bool
 	// Resign tells that the holder is asked to let go.
 	Resign bool
+	// Err is why nobody knows, if that is so for this term and not for all. Held and Resign mean nothing then.
+	Err error
 }
 
 // Durability says whether something outlives a fault of the store.
@@ -87,12 +89,17 @@ const (
 
 // Capabilities are the promises in which stores differ. The conformance suite asserts them.
 type Capabilities struct {
-	// Fencing: tokens rise with every acquisition of a name, across expiry, release and deletion.
+	// Fencing: tokens rise with every acquisition of a name, across expiry and release.
 	Fencing bool
 	// ExactGuard: a guard in a transaction of the same database keeps the lease from being taken until that transaction ends.
 	ExactGuard bool
+	// TokenSurvivesDeletion: tokens go on rising after what the store keeps of a lease was deleted.
+	TokenSurvivesDeletion Durability
 	// TokenSurvivesFailover: tokens go on rising after a failover to a standby.
 	TokenSurvivesFailover Durability
+	// HoldSurvivesFailover: a lease has no second holder after a failover to a standby. Otherwise its token alone tells them
+	// apart.
+	HoldSurvivesFailover Durability
 	// RenewsExpired: a lease that ran out and that nobody has taken since can be renewed.
 	RenewsExpired bool
 }

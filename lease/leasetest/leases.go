@@ -23,6 +23,7 @@ func leaseRules() []rule {
 		{"acquire bounds itself", "the end of the context of an acquisition does not end the lease", (*suite).acquireBounds},
 		{"renewals", "a lease outlives its TTL many times while it is held", (*suite).renewals},
 		{"one failed renewal", "a renewal that fails once costs nothing", (*suite).oneFailedRenewal},
+		{"one unknown", "a renewal that nobody knows of is that of one lease, and tried again", (*suite).oneUnknown},
 		{"unreachable", "a lease that cannot be renewed ends before the store could give it away", (*suite).unreachable},
 		{"hung renewal", "a renewal that hangs does not keep the lease from ending in time", (*suite).hungRenewal},
 		{"taken", "a holder whose lease was taken is told by its next renewal", (*suite).taken},
@@ -234,6 +235,41 @@ func (s *suite) oneFailedRenewal() {
 		<-tick.C
 	}
 	s.released(h, lease.ReleaseDone)
+}
+
+// A split store knows nothing of the leases of one name: the node that they are on is down.
+type split struct {
+	lease.FencingStore
+
+	name string
+}
+
+func (b *split) Renew(ctx context.Context, terms []lease.Term) ([]lease.Renewal, error) {
+	renewals, err := b.FencingStore.Renew(ctx, terms)
+	for i := range renewals {
+		if terms[i].Name == b.name {
+			renewals[i] = lease.Renewal{Err: errBroken}
+		}
+	}
+	return renewals, err
+}
+
+func (s *suite) oneUnknown() {
+	leases := lease.NewAdvisory(&split{FencingStore: s.store, name: "down"}, &lease.Options{TTL: short})
+	down, err := leases.Acquire(s.ctx, "down")
+	s.must(err)
+	up, err := leases.Acquire(s.ctx, "up")
+	s.must(err)
+	<-down.Context().Done()
+	var lost *lease.LostError
+	if !errors.As(context.Cause(down.Context()), &lost) || lost.Reason != lease.Unreachable {
+		s.Fatalf("the cause is %v", context.Cause(down.Context()))
+	}
+	for end := time.Now().Add(2 * short); time.Now().Before(end); {
+		s.refused(s.claim("up", long))
+		s.must(up.Check())
+	}
+	s.released(up, lease.ReleaseDone)
 }
 
 func (s *suite) unreachable() {

@@ -1,5 +1,5 @@
 // Package leasetest is the conformance suite of package lease: what a [lease.Store] must do, and what leases promise on it. A
-// store of another system passes it with one call of [Run], one on a database of [tx] with one more of [RunGuards].
+// store of another system passes it with one call of [Run] and one of [RunFaults], one on a database of [tx] with one more of [RunGuards].
 package leasetest
 
 import (

@@ -25,6 +25,28 @@ func TestPgx(t *testing.T) {
 	})
 }
 
+func TestFaultsPgx(t *testing.T) {
+	leasetest.RunFaults(t, func(t testing.TB) (lease.FencingStore, leasetest.Faults) {
+		pool := newPool(t, testdb.Postgres(t))
+		db := pgxtx.New(pool)
+		if err := lease.Migrate(t.Context(), db, lease.Names{}); err != nil {
+			t.Fatal(err)
+		}
+		exec := func(ctx context.Context, query string, args ...any) error {
+			_, err := pool.Exec(ctx, query, args...)
+			return err
+		}
+		return lease.NewSQL(db, lease.Names{}), leasetest.Faults{
+			Delete: func(ctx context.Context, name string) error {
+				return exec(ctx, "delete from lease where name = $1", name)
+			},
+			Failover: func(ctx context.Context) error {
+				return exec(ctx, "truncate lease; alter sequence lease_token restart")
+			},
+		}
+	})
+}
+
 func newPool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)

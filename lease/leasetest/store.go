@@ -1,6 +1,7 @@
 package leasetest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -23,6 +24,7 @@ func storeRules() []rule {
 		{"renew many", "1000 leases are renewed in one request, each told for itself", (*suite).renewMany},
 		{"renew expired", "a lease that ran out and that nobody took is renewed, if the store says so", (*suite).renewExpired},
 		{"at least", "a lease stays taken for its least time, also when it was released", (*suite).atLeast},
+		{"capabilities", "a store says that it has fences, whose guard works if it says so, and that it is ready", (*suite).capabilities},
 		{"names", "a name is any text, and two names are two leases", (*suite).names},
 	}
 }
@@ -184,6 +186,27 @@ func (s *suite) atLeast() {
 	s.outlast(s.claim("a", long))
 	if waited := time.Since(started); waited < c.AtLeast {
 		s.Fatalf("a lease that is taken for %v at least was taken after %v", c.AtLeast, waited)
+	}
+}
+
+// capabilities leaves what RunGuards and RunFaults check to them.
+func (s *suite) capabilities() {
+	can := s.store.Capabilities()
+	if !can.Fencing {
+		s.Fatal("a store without fences is no FencingStore")
+	}
+	t := s.take(s.claim("a", long))
+	f := s.store.Fence(lease.Grant{Held: true, Name: t.Name, Token: t.Token, Nonce: t.Nonce})
+	if f.Name != t.Name || f.Token != t.Token || f.Nonce != t.Nonce {
+		s.Fatalf("the fence of %+v is %+v", t, f)
+	}
+	if !can.ExactGuard {
+		s.want(f.Guard(s.ctx, nil), lease.ErrNoGuard)
+	}
+	if store, ok := s.store.(interface {
+		Check(ctx context.Context) error
+	}); ok {
+		s.must(store.Check(s.ctx))
 	}
 }
 

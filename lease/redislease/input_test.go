@@ -1,0 +1,60 @@
+package redislease_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/lease"
+	"github.com/holdfast-go/holdfast/lease/redislease"
+)
+
+func TestWhatCannotBeUsedIsRefused(t *testing.T) {
+	t.Parallel()
+	f, ctx := shared(t, nil), t.Context()
+	for name, s := range map[string]*redislease.Store{
+		"no client":     redislease.New(nil, nil),
+		"nil client":    redislease.New((*redis.Client)(nil), nil),
+		"nil cluster":   redislease.New((*redis.ClusterClient)(nil), nil),
+		"brace":         redislease.New(f.client, &redislease.Options{Prefix: "a{b"}),
+		"closing brace": redislease.New(f.client, &redislease.Options{Prefix: "a}b"}),
+		"retention":     redislease.New(f.client, &redislease.Options{Retention: time.Millisecond}),
+		"past":          redislease.New(f.client, &redislease.Options{Retention: -time.Hour}),
+	} {
+		_, acquire := s.TryAcquire(ctx, claim("a", "n", time.Minute))
+		_, renew := s.Renew(ctx, []lease.Term{{Name: "a"}})
+		_, none := s.Renew(ctx, nil)
+		_, release := s.Release(ctx, lease.Term{Name: "a"})
+		_, servers := s.Servers(ctx)
+		for _, err := range []error{acquire, renew, none, release, servers, s.Check(ctx)} {
+			if !errors.Is(err, redislease.ErrInvalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// Keys of others are left alone, and told.
+func TestKeysOfOthers(t *testing.T) {
+	t.Parallel()
+	f, ctx := shared(t, nil), t.Context()
+	must(t, f.client.LPush(ctx, f.KeyOf("list"), "x").Err())
+	must(t, f.client.HSet(ctx, f.KeyOf("hash"), "token", "rubbish").Err())
+	for _, name := range []string{"list", "hash"} {
+		before := f.client.Dump(ctx, f.KeyOf(name)).Val()
+		if g, err := f.TryAcquire(ctx, claim(name, "n", time.Minute)); err == nil || g.Held {
+			t.Errorf("%+v, %v", g, err)
+		}
+		if renewals, err := f.Renew(ctx, []lease.Term{{Name: name, Token: 1, Nonce: "n", TTL: time.Minute}}); err != nil || renewals[0].Held {
+			t.Errorf("%+v, %v", renewals, err)
+		}
+		if held, err := f.Release(ctx, lease.Term{Name: name, Nonce: "n"}); held || name == "list" && err == nil {
+			t.Errorf("%v, %v", held, err)
+		}
+		if after := f.client.Dump(ctx, f.KeyOf(name)).Val(); after != before || f.client.PTTL(ctx, f.KeyOf(name)).Val() != -1 {
+			t.Errorf("%s was changed", name)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package redislease
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options set up a [Store]. The zero value is ready to use.
+type Options struct {
+	// Prefix begins all keys. It must have no brace. Default: "lease:".
+	Prefix string
+	// Retention is how long the last token of a lease that nobody takes any more is kept, in whole milliseconds, 1 s at least.
+	// Tokens go on from the server's clock after it. Default: 30 days.
+	Retention time.Duration
+}
+
+func (o *Options) withDefaults() Options {
+	var filled Options
+	if o != nil {
+		filled = *o
+	}
+	filled.Prefix = cmp.Or(filled.Prefix, "lease:")
+	filled.Retention = cmp.Or(filled.Retention, 30*24*time.Hour)
+	return filled
+}
+
+func (o *Options) check() error {
+	switch {
+	case strings.ContainsAny(o.Prefix, "{}"):
+		return fmt.Errorf("%w: Options.Prefix has a brace, which would choose the slot of the cluster: leave it out", ErrInvalid)
+	case o.Retention < time.Second:
+		return fmt.Errorf("%w: Options.Retention must be 1 s at least", ErrInvalid)
+	}
+	return nil
+}
+
+// Client is what go-redis' Client, ClusterClient and UniversalClient have.
+type Client interface {
+	redis.Scripter
+	Info(ctx context.Context, sections ...string) *redis.StringCmd
+	Pipeline() redis.Pipeliner
+}
+
+// missing reports whether there is no client.
+func missing(client Client) bool {
+	switch c := client.(type) {
+	case nil:
+		return true
+	case *redis.Client:
+		return c == nil
+	case *redis.ClusterClient:
+		return c == nil
+	}
+	return false
+}
+
+// heeds reports whether the client stops to wait for a reply when the context of a request ends.
+func heeds(client Client) bool {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		return c.Options().ContextTimeoutEnabled
+	}
+	return false
+}
