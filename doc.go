@@ -8,7 +8,7 @@
 //   - pessimistic: row locks over tables in one order, claims for queues, advisory locks
 //   - counter: counters and stocks that lose no unit and sell none twice
 //   - counter/rediscounter: counters in Redis that a lost reply does not move twice
-//   - lease: leases with fencing tokens, whose loss is noticed in time, and leader election
+//   - lease: leases with fencing tokens, whose loss is noticed in time, leader election, and jobs that run once a slot
 //   - retry, retry/retryhttp: operations are tried again where that does no harm
 //   - singleflight: one call for all who want it at the same time, and a cache that stores nothing stale
 //   - singleflight/redisflight: the same across processes

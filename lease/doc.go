@@ -25,6 +25,24 @@
 //     acquisition whose reply was lost is released in the background.
 //   - Expiry is judged by the server's clock alone. The clocks of the contenders do not matter, but for their rate.
 //
+// # Jobs
+//
+// A lease that is released when the job is done does not keep a process whose clock is behind from doing it again. A [Job] has a row
+// for each instant of its schedule, a slot, that stays:
+//
+//	job := lease.NewJob(store, "nightly", &lease.JobOptions{Schedule: lease.Every(24 * time.Hour)})
+//	err := job.Run(ctx, func(ctx context.Context, s *lease.Slot) error { … }, nil) // in each process
+//
+// What it keeps:
+//
+//   - A slot has one run, whatever the clocks of the processes say and however short or long it is. [Job.Run] goes by the server's
+//     clock alone.
+//   - A run that died is followed by another once its lease has run out: what it does is done at least once. What it writes in a
+//     transaction with [Job.Finish], or in [Job.OnceTx], is committed exactly once.
+//   - Slots that nobody began are made up for as [Missed] says, [JobOptions].Window at most.
+//
+// [Job.Cron], [Locker] and [Elector] fit robfig/cron and gocron.
+//
 // # Failure modes
 //
 // The store cannot be reached: the lease is renewed again and again until its deadline; then the handle's context ends with a
@@ -44,13 +62,16 @@
 //
 // # Storage
 //
-// Table lease has a row for each name that was ever taken; a release leaves it. [Migrate] makes it, and what keeps tokens rising when
+// Table lease has a row for each name that was ever taken; a release leaves it. Table lease_slot has one for each slot, which
+// [Job.Sweep] removes with its lease after JobOptions.Keep. [Migrate] makes them, and what keeps tokens rising when
 // a row is deleted: a sequence on PostgreSQL, a trigger on SQLite. An expired row costs nothing.
 //
 //	round trips (pgx)
 //	acquire, refuse, release    1
 //	renew                       1 for up to 1000 leases of a process
 //	guard                       0 in Do, 1 by itself
+//	run of a slot               5, and 4 around the transaction of OnceTx
+//	slot that was run before    1
 //
 // A refused try locks and writes nothing. [Leases.Acquire] asks again with jitter, at the latest after Options.PollEvery; a release
 // in the same process wakes it.

@@ -26,6 +26,8 @@ type Names struct {
 	Table string
 	// HighWater is the table of [HighWater], of 40 bytes at most. Default: "lease_high".
 	HighWater string
+	// Slots is the table of [Job], of 40 bytes at most. Default: "lease_slot".
+	Slots string
 }
 
 func (n Names) check(d *tx.Dialect) error {
@@ -35,7 +37,7 @@ func (n Names) check(d *tx.Dialect) error {
 	for _, name := range []struct {
 		field, value string
 		longest      int
-	}{{"Names.Schema", n.Schema, 63}, {"Names.Table", n.Table, 40}, {"Names.HighWater", n.HighWater, 40}} {
+	}{{"Names.Schema", n.Schema, 63}, {"Names.Table", n.Table, 40}, {"Names.HighWater", n.HighWater, 40}, {"Names.Slots", n.Slots, 40}} {
 		if err := tx.CheckName(name.value, name.longest); err != nil && name.value != "" {
 			return fmt.Errorf("lease: %s: %w", name.field, err)
 		}
@@ -80,7 +82,7 @@ func Migrate[T any](ctx context.Context, db *tx.DB[T], names Names) error {
 		Set: "lease", FS: Migrations, Schema: names.Schema,
 		Rename: map[string]string{
 			DefaultTable: table, DefaultTable + "_token": table + "_token", DefaultTable + "_deleted": table + "_deleted",
-			DefaultHighWater: cmp.Or(names.HighWater, DefaultHighWater),
+			DefaultHighWater: cmp.Or(names.HighWater, DefaultHighWater), DefaultSlots: cmp.Or(names.Slots, DefaultSlots),
 		},
 	})
 }

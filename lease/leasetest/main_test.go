@@ -63,14 +63,21 @@ func newPool(t testing.TB, url string) *pgxpool.Pool {
 }
 
 func TestGuardsPgx(t *testing.T) {
-	leasetest.RunGuards(t, func(t testing.TB) leasetest.Harness[pgx.Tx] {
-		pool := newPool(t, testdb.Postgres(t))
-		return leasetest.Harness[pgx.Tx]{DB: pgxtx.New(pool), Begin: func(ctx context.Context) (leasetest.Foreign[pgx.Tx], error) {
-			foreign, err := pool.Begin(ctx)
-			if err != nil {
-				return leasetest.Foreign[pgx.Tx]{}, err
-			}
-			return leasetest.Foreign[pgx.Tx]{Tx: foreign, Commit: foreign.Commit, Rollback: foreign.Rollback}, nil
-		}}
-	})
+	leasetest.RunGuards(t, func(t testing.TB) leasetest.Harness[pgx.Tx] { return pgxHarness(t) })
+}
+
+func pgxHarness(t testing.TB) leasetest.Harness[pgx.Tx] {
+	t.Helper()
+	pool := newPool(t, testdb.Postgres(t))
+	return leasetest.Harness[pgx.Tx]{DB: pgxtx.New(pool), Begin: func(ctx context.Context) (leasetest.Foreign[pgx.Tx], error) {
+		foreign, err := pool.Begin(ctx)
+		if err != nil {
+			return leasetest.Foreign[pgx.Tx]{}, err
+		}
+		return leasetest.Foreign[pgx.Tx]{Tx: foreign, Commit: foreign.Commit, Rollback: foreign.Rollback}, nil
+	}}
+}
+
+func TestJobsPgx(t *testing.T) {
+	leasetest.RunJobs(t, func(t testing.TB) leasetest.Harness[pgx.Tx] { return pgxHarness(t) })
 }
