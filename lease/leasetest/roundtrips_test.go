@@ -2,6 +2,7 @@ package leasetest_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"testing"
@@ -68,7 +69,7 @@ func TestRoundTrips(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			r := openRig(t, mode)
-			h := r.hold()
+			h, dead := r.hold(), r.hold()
 			term := lease.Term{Name: h.Name(), Token: h.Fence().Token, Nonce: h.Fence().Nonce, TTL: time.Hour}
 			for _, pin := range []struct {
 				name string
@@ -78,6 +79,12 @@ func TestRoundTrips(t *testing.T) {
 				{"an acquisition costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() { r.hold() }},
 				{"a refusal costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
 					if _, err := r.leases.TryAcquire(r.ctx, h.Name()); !errors.Is(err, lease.ErrHeld) {
+						r.Error(err)
+					}
+				}},
+				{"a take-over from a holder that died costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
+					r.Exec("update lease set expires_at = '2000-01-01' where name = $1", dead.Name())
+					if _, err := r.store.TryAcquire(r.ctx, lease.Claim{Name: dead.Name(), Nonce: rand.Text(), TTL: time.Hour}); err != nil {
 						r.Error(err)
 					}
 				}},
