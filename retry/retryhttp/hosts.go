@@ -13,6 +13,7 @@ const maxHosts = 1000
 
 // hosts are the policies by host. A lookup takes no lock: hosts are few, and all known soon.
 type hosts struct {
+	first atomic.Pointer[host] // most clients have one
 	known atomic.Pointer[map[string]*retry.Policy]
 	make  func(host string) *retry.Policy
 
@@ -20,9 +21,17 @@ type hosts struct {
 	rest *retry.Policy
 }
 
-func (h *hosts) policy(host string) *retry.Policy {
+type host struct {
+	name   string
+	policy *retry.Policy
+}
+
+func (h *hosts) policy(name string) *retry.Policy {
+	if first := h.first.Load(); first != nil && first.name == name {
+		return first.policy
+	}
 	if known := h.known.Load(); known != nil {
-		if p := (*known)[host]; p != nil {
+		if p := (*known)[name]; p != nil {
 			return p
 		}
 	}
@@ -30,7 +39,7 @@ func (h *hosts) policy(host string) *retry.Policy {
 	defer h.mu.Unlock()
 	known := map[string]*retry.Policy{}
 	if old := h.known.Load(); old != nil {
-		if p := (*old)[host]; p != nil {
+		if p := (*old)[name]; p != nil {
 			return p
 		}
 		if len(*old) >= maxHosts {
@@ -41,9 +50,10 @@ func (h *hosts) policy(host string) *retry.Policy {
 		}
 		known = maps.Clone(*old)
 	}
-	p := h.make(host)
-	known[host] = p
+	p := h.make(name)
+	known[name] = p
 	h.known.Store(&known)
+	h.first.CompareAndSwap(nil, &host{name, p})
 	return p
 }
 

@@ -31,6 +31,7 @@ type frame struct {
 	holdfast.RetryMark
 
 	request http.Request
+	trace   *trace // what httptrace finds, unless there is one in the context
 	nested  bool  // there is no mark to be seen
 	unknown bool  // an attempt before this one may have had its effect
 	err     error // why the request was not sent again after the response
@@ -43,6 +44,8 @@ func (f *frame) Value(key any) any {
 	switch {
 	case key == frameKey{}:
 		return f
+	case key == traceKey && f.trace != nil && !f.trace.shared:
+		return &f.trace.hooks
 	case f.nested:
 		return f.Context.Value(key)
 	}
@@ -59,11 +62,10 @@ func (s *sending) attempt(ctx context.Context, number int) (*http.Response, erro
 	if d := s.t.o.Retry.AttemptTimeout; d > 0 {
 		ctx, limit = limited(ctx, d)
 	}
-	var trace *trace
-	if !s.read { // what a failed read did need not be proved
-		ctx, trace = s.t.trace(ctx)
-	}
 	f := &frame{RetryMark: holdfast.RetryMark{Context: ctx}, nested: s.t.o.Retry.Nested, unknown: s.unknown}
+	if !s.read { // what a failed read did need not be proved
+		s.t.trace(f)
+	}
 	f.request = *s.r.WithContext(f)
 	f.request.Header = s.header
 	if err := s.load(&f.request, number); err != nil {
@@ -73,7 +75,7 @@ func (s *sending) attempt(ctx context.Context, number int) (*http.Response, erro
 	s.frame = f
 
 	res, err := s.t.next.RoundTrip(&f.request)
-	unsent := s.t.unsent(trace)
+	unsent := s.t.unsent(f.trace)
 	if limit.stop() {
 		err = retry.ErrAttemptTimeout
 		if res != nil {

@@ -22,17 +22,36 @@ func newTrace() *trace {
 	return t
 }
 
-// trace returns a context whose request is traced.
-func (t *Transport) trace(ctx context.Context) (context.Context, *trace) {
-	if httptrace.ContextClientTrace(ctx) != nil {
-		tr := newTrace()
-		tr.shared = true
-		return httptrace.WithClientTrace(ctx, &tr.hooks), tr
+// traceKey is where httptrace looks for hooks in a context. It is asked for it once, so that a frame can answer to it by itself.
+var traceKey = func() any {
+	spy := &keySpy{Context: context.Background()}
+	httptrace.ContextClientTrace(spy)
+	return spy.key
+}()
+
+type keySpy struct {
+	context.Context
+
+	key any
+}
+
+// Value keeps the key.
+func (s *keySpy) Value(key any) any {
+	s.key = key
+	return nil
+}
+
+// trace gives the frame hooks. Those of the caller go on to be called: they were there first.
+func (t *Transport) trace(f *frame) {
+	if httptrace.ContextClientTrace(f.Context) != nil {
+		f.trace = newTrace()
+		f.trace.shared = true
+		f.Context = httptrace.WithClientTrace(f.Context, &f.trace.hooks)
+		return
 	}
-	tr, _ := t.traces.Get().(*trace)
-	tr.asked.Store(false)
-	tr.got.Store(false)
-	return httptrace.WithClientTrace(ctx, &tr.hooks), tr
+	f.trace, _ = t.traces.Get().(*trace)
+	f.trace.asked.Store(false)
+	f.trace.got.Store(false)
 }
 
 // unsent reports whether the request is proved not to have been sent, and puts the trace back.

@@ -15,8 +15,8 @@ type Transport struct {
 	next  http.RoundTripper
 	o     Options
 	hosts hosts
-	// noKey are the reasons for the common methods.
-	noKey  map[string]error
+	// noKey are the reasons for POST and PATCH.
+	noKey  [2]noKeyError
 	traces sync.Pool
 }
 
@@ -34,10 +34,7 @@ func New(next http.RoundTripper, o *Options) *Transport {
 	t.o.fill()
 	t.hosts.make = t.policyOf
 	t.traces.New = func() any { return newTrace() }
-	t.noKey = map[string]error{}
-	for _, method := range []string{http.MethodPost, http.MethodPatch} {
-		t.noKey[method] = &noKeyError{method, t.o.KeyHeader}
-	}
+	t.noKey = [...]noKeyError{{http.MethodPost, t.o.KeyHeader}, {http.MethodPatch, t.o.KeyHeader}}
 	return t
 }
 
@@ -97,8 +94,10 @@ func (s *sending) operation(ctx context.Context) retry.Operation {
 }
 
 func (t *Transport) reason(method string) error {
-	if why := t.noKey[method]; why != nil {
-		return why
+	for i := range t.noKey {
+		if t.noKey[i].method == method {
+			return &t.noKey[i]
+		}
 	}
 	return &noKeyError{method, t.o.KeyHeader}
 }
