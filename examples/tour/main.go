@@ -2,6 +2,7 @@
 //
 //	go run ./examples/tour                          embedded SQLite, no server needed
 //	go run ./examples/tour -dsn postgres://…        PostgreSQL
+//	go run ./examples/tour -redis redis://…         with the story that needs Redis
 //	go run ./examples/tour -only payments,signup    some of them
 //	go run ./examples/tour -json                    an object a line
 //
@@ -58,8 +59,20 @@ var chapters = []chapter{
 	{name: "counters", hazard: "counter increments lost, or doubled by a retry", run: views.Run},
 	{name: "tickets", hazard: "stock oversold", run: box.Run},
 	{name: "stampede", hazard: "cache miss stampede, stale fill", run: herd.Run},
+	{name: "stampede-redis", hazard: "the same in three processes that share a cache", run: herd.RunProcesses, needs: "Redis"},
 	{name: "charge-client", hazard: "retry of a non-idempotent call", run: charge.Run},
 	{name: "writeskew", hazard: "two doctors leave, each because the other is there", run: oncall.Run, needs: "PostgreSQL"},
+}
+
+// lacks returns the flag that would name the server which the chapter needs and does not have.
+func (ch chapter) lacks(c story.Config) string {
+	switch {
+	case ch.needs == "PostgreSQL" && c.DSN == "":
+		return "-dsn"
+	case ch.needs == "Redis" && c.Redis == "":
+		return "-redis"
+	}
+	return ""
 }
 
 func main() {
@@ -67,6 +80,7 @@ func main() {
 	c := story.Config{Out: os.Stderr}
 	flag.StringVar(&c.DSN, "dsn", "", "URL of a PostgreSQL database; SQLite without it")
 	flag.StringVar(&c.Payloads, "payloads", "", "file of webhook bodies, a JSON object a line")
+	flag.StringVar(&c.Redis, "redis", "", "URL of a Redis server, for stampede-redis")
 	flag.Uint64Var(&c.Seed, "seed", uint64(time.Now().UnixNano()), "seed of the random choices")
 	only := flag.String("only", "", "names of the stories to run, with commas between")
 	asJSON := flag.Bool("json", false, "print an object a line instead of the table")
@@ -121,8 +135,8 @@ func tour(ctx context.Context, c story.Config, chapters []chapter) []story.Resul
 	results := make([]story.Result, 0, len(chapters))
 	for i, ch := range chapters {
 		_, _ = fmt.Fprintf(c.Out, "[%d/%d] %s\n", i+1, len(chapters), ch.name)
-		if ch.needs != "" && c.DSN == "" {
-			results = append(results, story.Result{Story: ch.name, Hazard: ch.hazard, NotRun: "needs " + ch.needs + ", give -dsn"})
+		if how := ch.lacks(c); how != "" {
+			results = append(results, story.Result{Story: ch.name, Hazard: ch.hazard, NotRun: "needs " + ch.needs + ", give " + how})
 			continue
 		}
 		c.Crash = ch.crash

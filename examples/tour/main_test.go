@@ -13,14 +13,20 @@ func TestMain(m *testing.M) {
 	testdb.Main(m)
 }
 
-func TestEveryStoryHoldsOnSQLite(t *testing.T)     { runAll(t, "") }
-func TestEveryStoryHoldsOnPostgreSQL(t *testing.T) { runAll(t, testdb.Postgres(t)) }
+func TestEveryStoryHoldsOnSQLite(t *testing.T) { runAll(t, story.Config{}) }
 
-func runAll(t *testing.T, dsn string) {
+func TestEveryStoryHoldsOnServers(t *testing.T) {
+	redis, _ := testdb.Redis(t)
+	runAll(t, story.Config{DSN: testdb.Postgres(t), Redis: redis})
+}
+
+func runAll(t *testing.T, c story.Config) {
+	c.Seed = 7
 	for _, ch := range chapters {
 		t.Run(ch.name, func(t *testing.T) {
-			r := tour(t.Context(), story.Config{DSN: dsn, Seed: 7, Out: t.Output()}, []chapter{ch})[0]
-			if ch.needs != "" && dsn == "" {
+			c.Out = t.Output()
+			r := tour(t.Context(), c, []chapter{ch})[0]
+			if ch.lacks(c) != "" {
 				if r.NotRun == "" || held([]story.Result{r}) {
 					t.Fatalf("a story without its server counts: %+v", r)
 				}

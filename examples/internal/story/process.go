@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -38,7 +39,14 @@ func beServer(ctx context.Context, text string) error {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
 	}
-	handler, _, err := Place{URL: o.URL}.handler(ctx, o.Name)
+	open, ok := children[o.Name]
+	if !ok {
+		open = func(url string) (http.Handler, error) {
+			handler, _, err := Place{URL: url}.handler(ctx, o.Name)
+			return handler, err
+		}
+	}
+	handler, err := open(o.URL)
 	if err != nil {
 		return err
 	}
@@ -48,6 +56,21 @@ func beServer(ctx context.Context, text string) error {
 	}
 	fmt.Println(l.Addr()) // tells the parent that connections are taken, and where
 	return newServer(handler).Serve(l)
+}
+
+var children = map[string]func(text string) (http.Handler, error){}
+
+// RegisterChild names what a process of the same binary can do that needs no database. The text is what [StartChild] gives it.
+func RegisterChild(name string, open func(text string) (http.Handler, error)) { children[name] = open }
+
+// StartChild starts a process that does what was registered by that name, and returns where it answers. It ends with stop, or
+// with this process.
+func StartChild(ctx context.Context, name, text string) (url string, stop func(), err error) {
+	p, err := startProcess(ctx, name, Place{URL: text})
+	if err != nil {
+		return "", nil, err
+	}
+	return "http://" + p.address, p.kill, nil
 }
 
 // process is a server in a process of its own.

@@ -20,6 +20,8 @@ type Config struct {
 	Crash bool
 	// Payloads is a file of webhook bodies. Empty means a few that the story brings along.
 	Payloads string
+	// Redis is the URL of a Redis server, for the story that needs one.
+	Redis string
 	// Seed makes a run repeatable, as far as the scheduler allows.
 	Seed uint64
 	// Out takes the progress.
@@ -51,6 +53,7 @@ func Main(run func(ctx context.Context, c Config) (Result, error)) {
 	flag.StringVar(&c.DSN, "dsn", "", "URL of a PostgreSQL database; SQLite without it")
 	flag.BoolVar(&c.Crash, "crash", false, "kill the server process in the middle of the load")
 	flag.StringVar(&c.Payloads, "payloads", "", "file of webhook bodies, a JSON object a line (webhooks only)")
+	flag.StringVar(&c.Redis, "redis", "", "URL of a Redis server: three processes share a cache in it (stampede only)")
 	flag.Uint64Var(&c.Seed, "seed", uint64(time.Now().UnixNano()), "seed of the random choices")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
