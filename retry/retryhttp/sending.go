@@ -32,9 +32,9 @@ type frame struct {
 
 	request http.Request
 	trace   *trace // what httptrace finds, unless there is one in the context
-	nested  bool  // there is no mark to be seen
-	unknown bool  // an attempt before this one may have had its effect
-	err     error // why the request was not sent again after the response
+	nested  bool   // there is no mark to be seen
+	unknown bool   // an attempt before this one may have had its effect
+	err     error  // why the request was not sent again after the response
 }
 
 type frameKey struct{}
