@@ -56,9 +56,10 @@
 // idle_in_transaction_session_timeout, and transaction_timeout on PostgreSQL 17.
 //
 // What breaks the guarantees: writes that are guarded by nothing; a name that is not the same for all; changing the table by
-// other means, above all its unique constraint on name and token, without which a take-over does not wait; an asynchronous
-// standby that is promoted without the last acquisitions, for resources outside the database: inside, the nonce of the fence
-// tells two holders of one token apart.
+// other means (the unique constraint on name and token makes a token that is changed by hand wait for guards as well); a clock of
+// the server that steps forward, for what no guard protects, since it ends leases early; an asynchronous standby that is promoted
+// without the last acquisitions, for resources outside the database: inside, the nonce of the fence tells two holders of one
+// token apart.
 //
 // # Storage
 //

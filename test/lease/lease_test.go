@@ -19,9 +19,12 @@ import (
 	"github.com/holdfast-go/holdfast/tx/sqltx"
 )
 
+// sqliteParams let readers read while one writes.
+const sqliteParams = "?_pragma=journal_mode(wal)"
+
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-func TestSQLiteModernc(t *testing.T) { runSQLite(t, "sqlite", "?_pragma=journal_mode(wal)") }
+func TestSQLiteModernc(t *testing.T) { runSQLite(t, "sqlite", sqliteParams) }
 
 func TestPostgresPgxStdlib(t *testing.T) { runPostgres(t, "pgx") }
 func TestPostgresLibPQ(t *testing.T)     { runPostgres(t, "postgres") }
@@ -62,7 +65,7 @@ func harness(t testing.TB, driver, dsn string, dialect *tx.Dialect) leasetest.Ha
 
 func TestStoreSQLite(t *testing.T) {
 	leasetest.Run(t, func(t testing.TB) lease.FencingStore {
-		return store(t, harness(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+"?_pragma=journal_mode(wal)", tx.SQLite).DB)
+		return store(t, harness(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+sqliteParams, tx.SQLite).DB)
 	})
 }
 
