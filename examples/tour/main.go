@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/charge-client/charge"
 	"github.com/holdfast-go/holdfast/examples/counters/views"
 	"github.com/holdfast-go/holdfast/examples/documents/edit"
+	"github.com/holdfast-go/holdfast/examples/fencing/payroll"
 	"github.com/holdfast-go/holdfast/examples/internal/story"
 	"github.com/holdfast-go/holdfast/examples/payments/pay"
 	"github.com/holdfast-go/holdfast/examples/queue/work"
@@ -60,6 +61,7 @@ var chapters = []chapter{
 	{name: "tickets", hazard: "stock oversold", run: box.Run},
 	{name: "stampede", hazard: "cache miss stampede, stale fill", run: herd.Run},
 	{name: "stampede-redis", hazard: "the same in three processes that share a cache", run: herd.RunProcesses, needs: "Redis"},
+	{name: "fencing", hazard: "a process stands still between looking at its lock and writing", run: payroll.Run},
 	{name: "charge-client", hazard: "retry of a non-idempotent call", run: charge.Run},
 	{name: "writeskew", hazard: "two doctors leave, each because the other is there", run: oncall.Run, needs: "PostgreSQL"},
 }
@@ -80,7 +82,7 @@ func main() {
 	c := story.Config{Out: os.Stderr}
 	flag.StringVar(&c.DSN, "dsn", "", "URL of a PostgreSQL database; SQLite without it")
 	flag.StringVar(&c.Payloads, "payloads", "", "file of webhook bodies, a JSON object a line")
-	flag.StringVar(&c.Redis, "redis", "", "URL of a Redis server, for stampede-redis")
+	flag.StringVar(&c.Redis, "redis", "", "URL of a Redis server, for stampede-redis and a part of fencing")
 	flag.Uint64Var(&c.Seed, "seed", uint64(time.Now().UnixNano()), "seed of the random choices")
 	only := flag.String("only", "", "names of the stories to run, with commas between")
 	asJSON := flag.Bool("json", false, "print an object a line instead of the table")

@@ -20,8 +20,12 @@ const childEnv = "HOLDFAST_EXAMPLE_SERVER"
 // order is what a server process is told.
 type order struct{ Name, Address, URL string }
 
-// RunChild makes this process a server, and does not return, if it was started as one. Call it first in main.
+// RunChild makes this process a server or a worker, and does not return, if it was started as one. Call it first in main.
 func RunChild() {
+	if text := os.Getenv(workerEnv); text != "" {
+		fmt.Fprintln(os.Stderr, beWorker(context.Background(), text))
+		os.Exit(1)
+	}
 	text := os.Getenv(childEnv)
 	if text == "" {
 		return

@@ -20,7 +20,7 @@ type Config struct {
 	Crash bool
 	// Payloads is a file of webhook bodies. Empty means a few that the story brings along.
 	Payloads string
-	// Redis is the URL of a Redis server, for the story that needs one.
+	// Redis is the URL of a Redis server, for the stories that have a part on one.
 	Redis string
 	// Seed makes a run repeatable, as far as the scheduler allows.
 	Seed uint64
@@ -53,7 +53,7 @@ func Main(run func(ctx context.Context, c Config) (Result, error)) {
 	flag.StringVar(&c.DSN, "dsn", "", "URL of a PostgreSQL database; SQLite without it")
 	flag.BoolVar(&c.Crash, "crash", false, "kill the server process in the middle of the load")
 	flag.StringVar(&c.Payloads, "payloads", "", "file of webhook bodies, a JSON object a line (webhooks only)")
-	flag.StringVar(&c.Redis, "redis", "", "URL of a Redis server: three processes share a cache in it (stampede only)")
+	flag.StringVar(&c.Redis, "redis", "", "URL of a Redis server: a shared cache, and a naive lock, that are there (stampede and fencing)")
 	flag.Uint64Var(&c.Seed, "seed", uint64(time.Now().UnixNano()), "seed of the random choices")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
