@@ -79,6 +79,7 @@ var groups = []group{
 	transfer,
 	counters,
 	flights,
+	redisFlights,
 	retries,
 	failures,
 	clients,

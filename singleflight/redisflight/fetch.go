@@ -25,6 +25,9 @@ func (c *Cache[V]) fetch(ctx context.Context, key string) (V, error) {
 		found, err := c.look(ctx, k, token)
 		switch {
 		case ctx.Err() != nil:
+			if found.status == statusGranted { // all left as the reply came
+				c.letGo(ctx, k, token)
+			}
 			var none V
 			return none, context.Cause(ctx)
 		case err != nil:

@@ -20,8 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/singleflight/redisflight"
 )
 
-func TestMain(m *testing.M) { testdb.Main(m) }
-
 // A fixture is a server, a prefix of the test's own, and what caches observed.
 type fixture struct {
 	t       *testing.T
