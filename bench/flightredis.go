@@ -15,7 +15,8 @@ import (
 )
 
 // redisFlights are caches in Redis whose load does nothing. A hit is one round trip in either, a miss two; what ours pays beside is
-// the script, and a request that a caller can leave; TestRoundTrips of the package pins the trips. Each worker has a key of its own for hits; a miss has one that nobody had.
+// the script, and a request that a caller can leave. TestRoundTrips of the package pins the trips. Each worker has a key of its own
+// for hits; a miss has one that nobody had.
 var redisFlights = group{
 	name: "redisflight",
 	variants: func(s *setup) []variant {
