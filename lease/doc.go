@@ -43,6 +43,12 @@
 //
 // [Job.Cron], [Locker] and [Elector] fit robfig/cron and gocron.
 //
+// # Operators
+//
+// [Leases.List] tells who holds what, [Leases.RequestResign] asks a holder to let go, and [Leases.Evict] takes the lease from one that
+// does not: its guards are refused from then on, and sessions whose guarded transactions are still open are named. A store may lack
+// them; its [Capabilities] say so.
+//
 // # Failure modes
 //
 // The store cannot be reached: the lease is renewed again and again until its deadline; then the handle's context ends with a
@@ -53,7 +59,7 @@
 // effect. What happens between the check and the effect only a guard closes.
 //
 // A holder hangs in a guarded transaction: that is what keeps others out, until it ends. Bound it with
-// idle_in_transaction_session_timeout, and transaction_timeout on PostgreSQL 17.
+// idle_in_transaction_session_timeout, and transaction_timeout on PostgreSQL 17. [Leases.Evict] names the session.
 //
 // What breaks the guarantees: writes that are guarded by nothing; a name that is not the same for all; changing the table by
 // other means (the unique constraint on name and token makes a token that is changed by hand wait for guards as well); a clock of
@@ -71,6 +77,7 @@
 //	acquire, refuse, release    1
 //	renew                       1 for up to 1000 leases of a process
 //	guard                       0 in Do, 1 by itself
+//	list, ask to resign         1
 //	run of a slot               5, and 4 around the transaction of OnceTx
 //	slot that was run before    1
 //

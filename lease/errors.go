@@ -23,6 +23,12 @@ var (
 	ErrNested = errors.New("lease: it is held by the caller already: pass the handle down")
 	// ErrNoGuard: the fence is not from the database of the transaction.
 	ErrNoGuard = errors.New("lease: the store of this fence has no guard for transactions")
+	// ErrFree: nobody holds the lease.
+	ErrFree = errors.New("lease: nobody holds it")
+	// ErrBlocked: transactions that the lease guards are still open, and keep it from others.
+	ErrBlocked = errors.New("lease: a transaction that it guards is still open")
+	// ErrUnsupported: the store does not have what the call needs.
+	ErrUnsupported = errors.New("lease: the store cannot do that")
 	// ErrInvalid: an argument or an option cannot be used.
 	ErrInvalid = errors.New("lease: it cannot be used")
 )
@@ -43,6 +49,23 @@ func (e *InputError) Is(target error) bool { return target == ErrInvalid }
 
 // Outcome is NotApplied: nothing was sent.
 func (e *InputError) Outcome() holdfast.Outcome { return holdfast.NotApplied }
+
+// An UnsupportedError says what the store cannot do. Its Capabilities tell beforehand. It matches [ErrUnsupported].
+type UnsupportedError struct {
+	// Verb is the method that was called.
+	Verb string
+}
+
+// Error names the method.
+func (e *UnsupportedError) Error() string {
+	return "lease: the store has no " + e.Verb + ": look at its Capabilities"
+}
+
+// Is matches ErrUnsupported.
+func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
+
+// Outcome is NotApplied: nothing was sent.
+func (e *UnsupportedError) Outcome() holdfast.Outcome { return holdfast.NotApplied }
 
 // A HeldError says who has the lease. It matches [ErrHeld].
 type HeldError struct {

@@ -12,6 +12,11 @@ const (
 	EventRenewFailed holdfast.EventKind = "lease.renew_failed"
 	// EventLost: a lease was lost. Err is a [LostError].
 	EventLost holdfast.EventKind = "lease.lost"
+	// EventResign: the holder is asked to let go. It is told once, by the holder.
+	EventResign holdfast.EventKind = "lease.resign"
+	// EventEvicted: an operator took a lease from its holder, whose token Key is. Err is a [BlockedError] if nobody else can have
+	// it yet.
+	EventEvicted holdfast.EventKind = "lease.evicted"
 	// EventReleased: a lease was released. Elapsed is how long it was held. Err is set if it was lost before, or nobody knows.
 	EventReleased holdfast.EventKind = "lease.released"
 	// EventFenced: [Do] refused. A fence by itself has no observer. Err is a [FencedError].

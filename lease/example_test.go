@@ -78,3 +78,35 @@ func ExampleLeases_Elect() {
 	run := func(ctx context.Context) error { return leases.Elect(ctx, "ticker", lead, nil) }
 	_ = run
 }
+
+// An operator's command: who holds what, and an end to a holder that hangs.
+func ExampleLeases_Evict() {
+	var pool *pgxpool.Pool
+	leases := lease.NewAdvisory(lease.NewSQL(pgxtx.New(pool), lease.Names{}), nil)
+
+	list := func(ctx context.Context) error {
+		for page := (lease.Page{Prefix: "payout/"}); ; {
+			holdings, err := leases.List(ctx, page)
+			if err != nil || len(holdings) == 0 {
+				return err
+			}
+			for _, h := range holdings {
+				fmt.Printf("%s: %s since %v, token %d\n", h.Name, h.Holder, h.Since, h.Token)
+			}
+			page.After = holdings[len(holdings)-1].Name
+		}
+	}
+	evict := func(ctx context.Context, name string) error {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		_, err := leases.Evict(ctx, name)
+		var blocked *lease.BlockedError
+		if errors.As(err, &blocked) {
+			for _, b := range blocked.Blockers {
+				fmt.Printf("select pg_terminate_backend(%d); -- %s\n", b.PID, b)
+			}
+		}
+		return err
+	}
+	_, _ = list, evict
+}

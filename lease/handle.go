@@ -31,6 +31,7 @@ type Advisory struct {
 	timer    *time.Timer
 	limit    *time.Timer // HoldLimit; nil without
 	ended    error       // released, or why it was lost
+	asked    bool        // to resign
 	failures int         // renewals that failed in a row
 	failure  error       // of the last of them
 }
@@ -143,13 +144,25 @@ func (h *Advisory) renewed(anchor moment, r Renewal) {
 		return
 	}
 	if r.Resign {
-		h.cancel(ErrResign)
+		h.resign()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended == nil {
 		h.anchor, h.failures, h.failure = anchor, 0, nil
 		h.timer.Reset(h.usable - h.core.clock.since(anchor))
+	}
+}
+
+// resign ends the context of h, and leaves the lease to the holder until it has come to an end of its work.
+func (h *Advisory) resign() {
+	h.mu.Lock()
+	asked := h.asked || h.ended != nil
+	h.asked = true
+	h.mu.Unlock()
+	if !asked {
+		h.cancel(ErrResign)
+		h.core.observe(h.ctx, EventResign, h.term, time.Since(h.since), 0, nil)
 	}
 }
 

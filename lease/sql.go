@@ -102,7 +102,7 @@ func (s *SQL[T]) Check(ctx context.Context) error {
 func (s *SQL[T]) Capabilities() Capabilities {
 	return Capabilities{
 		Fencing: true, ExactGuard: true, TokenSurvivesDeletion: Yes, TokenSurvivesFailover: IfSynchronous,
-		HoldSurvivesFailover: IfSynchronous, RenewsExpired: true,
+		HoldSurvivesFailover: IfSynchronous, RenewsExpired: true, Lists: true, Resigns: true, Evicts: true,
 	}
 }
 
@@ -238,18 +238,33 @@ func (s *SQL[T]) Release(ctx context.Context, t Term) (held bool, err error) {
 }
 
 // texts are the statements on one table.
-type texts struct{ acquire, look, renew, release, guard string }
+type texts struct {
+	acquire, look, renew, release, guard string
+	list, resign, cut, renumber          string
+}
 
 func newTexts(d *tx.Dialect, names Names) texts {
-	s := texts{acquirePostgres, lookPostgres, renewPostgres, releasePostgres, guardPostgres}
+	s := texts{
+		acquirePostgres, lookPostgres, renewPostgres, releasePostgres, guardPostgres,
+		listPostgres, resignSQL, cutPostgres, renumberPostgres,
+	}
+	holding := holdingPostgres
 	tokens := d.Table(names.Schema, names.Table+"_token")
 	if d == tx.SQLite {
-		s = texts{acquireSQLite, lookSQLite, renewSQLite, releaseSQLite, guardSQLite}
+		s = texts{
+			acquireSQLite, lookSQLite, renewSQLite, releaseSQLite, guardSQLite,
+			listSQLite, resignSQL, cutSQLite, evictSQLite,
+		}
+		holding = holdingSQLite
 	} else {
 		tokens = strings.ReplaceAll(tokens, "'", "''") // it stands in a string
 	}
-	in := strings.NewReplacer("{table}", d.Table(names.Schema, names.Table), "{tokens}", tokens, "{now}", d.Now)
-	for _, text := range []*string{&s.acquire, &s.look, &s.renew, &s.release, &s.guard} {
+	in := strings.NewReplacer(
+		"{table}", d.Table(names.Schema, names.Table), "{tokens}", tokens, "{now}", d.Now, "{holding}", holding,
+	)
+	for _, text := range []*string{
+		&s.acquire, &s.look, &s.renew, &s.release, &s.guard, &s.list, &s.resign, &s.cut, &s.renumber,
+	} {
 		*text = in.Replace(*text)
 	}
 	return s

@@ -102,4 +102,6 @@ type Capabilities struct {
 	HoldSurvivesFailover Durability
 	// RenewsExpired: a lease that ran out and that nobody has taken since can be renewed.
 	RenewsExpired bool
+	// Lists, Resigns and Evicts: the store is a [Lister], a [Resigner], an [Evicter].
+	Lists, Resigns, Evicts bool
 }

@@ -46,6 +46,7 @@ func RunGuards[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 		{"row deleted", "tokens rise also when somebody deletes the row", (*guards[T]).rowDeleted},
 		{"high water", "a database without the leases refuses who comes with a token below one that has written", (*guards[T]).highWater},
 		{"no guard", "a fence of no database, and the zero value, are refused", (*guards[T]).noGuard},
+		{"blocked", "an eviction cuts the holder off at once, waits for what it had begun, and names who is in the way", (*guards[T]).blocked},
 		{"tables", "the table has whatever name and schema the caller wants", (*guards[T]).tables},
 		{"not migrated", "a missing table is said to be missing, and how to make it", (*guards[T]).notMigrated},
 	} {
@@ -309,6 +310,57 @@ func (s *guards[T]) noGuard() {
 	s.want(s.DB.Do(s.ctx, func(ctx context.Context, t T) error { return f.Guard(ctx, s.DB.Tx(t)) }), lease.ErrNoGuard)
 	s.want(lease.Do(s.ctx, s.DB, nil, func(context.Context, T) error { return nil }), lease.ErrInvalid)
 	s.want(lease.Do[T](s.ctx, s.DB, h, nil), tx.ErrNilFunc)
+}
+
+// blocked evicts a holder in the middle of a guarded transaction.
+func (s *guards[T]) blocked() {
+	h := s.hold("blocked")
+	f := s.begin()
+	s.must(s.write(s.ctx, f.Tx, h.Name()))
+	s.must(h.Fence().Guard(s.ctx, s.DB.Tx(f.Tx)))
+	pid := 0
+	several := s.DB.Dialect().Capabilities.ConcurrentWriters
+	if several {
+		row := s.DB.Tx(f.Tx).QueryRow(s.ctx, "select pg_backend_pid() from set_config('application_name', 'the holder', false)")
+		s.must(row.Scan(&pid))
+	}
+	for range 2 { // the second time there is nobody left to cut off
+		ctx, cancel := context.WithTimeout(s.ctx, 800*time.Millisecond)
+		_, err := s.leases.Evict(ctx, h.Name())
+		cancel()
+		var blocked *lease.BlockedError
+		if !errors.As(err, &blocked) || blocked.Cut != several || !errors.Is(err, context.DeadlineExceeded) {
+			s.Fatalf("evicted with %v", err)
+		}
+		if several {
+			if len(blocked.Blockers) != 1 || blocked.Blockers[0].PID != pid || blocked.Blockers[0].Application != "the holder" ||
+				blocked.Blockers[0].State != "idle in transaction" || blocked.Blockers[0].TransactionAge < blocked.Blockers[0].QueryAge {
+				s.Fatalf("in the way of an eviction are %+v, and not pid %d: %v", blocked.Blockers, pid, err)
+			}
+			s.want(s.DB.Do(s.ctx, func(ctx context.Context, t T) error { return h.Fence().Guard(ctx, s.DB.Tx(t)) }), lease.ErrFenced)
+			s.refused(s.claim(h.Name(), long))
+		}
+	}
+	evicted := make(chan error)
+	go func() {
+		_, err := s.leases.Evict(s.ctx, h.Name())
+		evicted <- err
+	}()
+	if several {
+		waits := false
+		for !waits {
+			s.must(s.DB.Conn().QueryRow(s.ctx, "select exists (select from pg_stat_activity where $1::int = any(pg_blocking_pids(pid)))", pid).
+				Scan(&waits))
+		}
+	}
+	s.must(f.Commit(s.ctx)) // it had passed the guard
+	if err := <-evicted; err != nil && !errors.Is(err, lease.ErrFree) {
+		s.Fatal(err)
+	}
+	s.wrote(h.Name(), 1)
+	if next := s.take(s.claim(h.Name(), long)); next.Token <= h.Fence().Token+1 {
+		s.Fatalf("token %d came after an eviction of %d", next.Token, h.Fence().Token)
+	}
 }
 
 func (s *guards[T]) tables() {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ type rule struct {
 
 // Run checks every promise, each on a store that open makes for it, empty, in parallel.
 func Run(t *testing.T, open func(t testing.TB) lease.FencingStore) {
-	for _, r := range append(storeRules(), leaseRules()...) {
+	for _, r := range slices.Concat(storeRules(), leaseRules(), operateRules()) {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -96,6 +96,14 @@ func TestRoundTrips(t *testing.T) {
 					_, err := r.store.Release(r.ctx, lease.Term{Name: "nobody's", Nonce: "none"})
 					r.must(err)
 				}},
+				{"a page of the list costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
+					_, err := r.leases.List(r.ctx, lease.Page{})
+					r.must(err)
+				}},
+				{"the wish that a holder resign costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
+					_, err := r.leases.RequestResign(r.ctx, h.Name())
+					r.must(err)
+				}},
 				{"a guard in Do costs nothing", trips{{3, 4}, {3, 3}, {3, 4}, {4, 4}, {4, 4}}, func() {
 					r.must(lease.Do(r.ctx, r.db, h, r.work))
 				}},
