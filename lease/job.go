@@ -108,7 +108,7 @@ func (o *JobOptions) check() error {
 		{o.Attempts < 0, "JobOptions.Attempts", "is negative"},
 		{o.Missed < Skip || o.Missed > mostMissed, "JobOptions.Missed", fmt.Sprintf("is not Skip, Latest, or All up to %d", mostMissed)},
 		{o.Keep < o.Window, "JobOptions.Keep", "is shorter than Window: a slot that is forgotten must not be begun again"},
-		{o.Schedule != nil && !anchored(o.Schedule), "JobOptions.Schedule", "has instants that depend on when it is asked, " +
+		{o.Schedule != nil && !anchored(o.Schedule), "JobOptions.Schedule", "has no instants, or such that depend on when it is asked, " +
 			"which differ between processes: use lease.Every, or a cron expression, instead of @every"},
 	} {
 		if c.wrong {

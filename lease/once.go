@@ -21,8 +21,9 @@ var errExited = fmt.Errorf("the closure panicked or exited: %w", ErrAgain)
 // it is [ErrAgain]. So what fn does outside the database is done at least once; what it does in a transaction with [Job.Finish] is
 // done exactly once, and [Job.OnceTx] is short for that. The context of fn ends with ctx and with the lease, as in [Leases.Run].
 //
-// It returns the error of fn; a [*SlotError] if the slot lies in the future, is too old or is given up; a [*FencedError] if another
-// run followed while fn ran without its lease; [*InputError], and errors of the database: before fn was called, ran is false.
+// It returns the error of fn; a [*SlotError] if the slot lies in the future, is too old or is given up; an [*EndError] if
+// another run may follow, though fn was through, or has followed since the lease was lost; [*InputError], and errors of the
+// database. If fn was not called, ran is false.
 func (j *Job[T]) Once(ctx context.Context, slot time.Time, fn func(ctx context.Context, s *Slot) error) (ran bool, err error) {
 	if fn == nil {
 		return false, &InputError{Name: "the closure", Reason: "is nil"}

@@ -39,6 +39,27 @@ func (e *SlotError) Is(target error) bool { return target == ErrSlot }
 // Outcome is NotApplied: the job was not run.
 func (e *SlotError) Outcome() holdfast.Outcome { return holdfast.NotApplied }
 
+// An EndError says that a run was through, and that its slot has not ended with it: the end could not be written, and another run
+// may follow, or one has followed, and the error matches [ErrFenced].
+type EndError struct {
+	// Job is the job, Slot the instant.
+	Job  string
+	Slot time.Time
+	// Err is why.
+	Err error
+}
+
+// Error says why.
+func (e *EndError) Error() string {
+	return fmt.Sprintf("lease: the slot %s of %q was run, and has not ended with it: %v", e.Slot.Format(slotFormat), e.Job, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *EndError) Unwrap() error { return e.Err }
+
+// Outcome is Unknown: the closure did its work, or some of it, and whether it is done again nobody knows.
+func (e *EndError) Outcome() holdfast.Outcome { return holdfast.Unknown }
+
 // A Slot is one run of a job: the lease of an instant of its schedule, with a fence for what it writes elsewhere.
 type Slot struct {
 	*Held
@@ -127,10 +148,11 @@ func (j *Job[T]) finish(ctx context.Context, s *Slot, state string, failure erro
 	err := failure
 	if state != "" {
 		switch ended := j.end(ctx, s, state, describe(failure)); {
+		case ended == nil, errors.Is(ended, ErrFenced) && errors.Is(failure, ErrFenced):
 		case failure == nil:
-			err = ended
-		case ended != nil && !errors.Is(failure, ErrFenced):
-			err = errors.Join(failure, ended)
+			err = &EndError{s.Job, s.At, ended}
+		default:
+			err = errors.Join(failure, &EndError{s.Job, s.At, ended})
 		}
 	}
 	j.observe(ctx, EventSlotEnded, s, time.Since(s.begun), err)
@@ -184,7 +206,7 @@ func (j *Job[T]) end(ctx context.Context, s *Slot, state string, text *string) e
 		case err == nil:
 			return &FencedError{Fence: s.fence}
 		case s.Check() != nil, ctx.Err() != nil:
-			return fmt.Errorf("lease: the end of a run of %q could not be written, so that another may follow: %w", s.term.Name, err)
+			return err
 		}
 		timer := time.NewTimer(jitter.Full(5*time.Millisecond, time.Second, try))
 		select {

@@ -28,6 +28,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/documents/edit"
 	"github.com/holdfast-go/holdfast/examples/fencing/payroll"
 	"github.com/holdfast-go/holdfast/examples/internal/story"
+	"github.com/holdfast-go/holdfast/examples/nightly/batch"
 	"github.com/holdfast-go/holdfast/examples/payments/pay"
 	"github.com/holdfast-go/holdfast/examples/queue/work"
 	"github.com/holdfast-go/holdfast/examples/signup/register"
@@ -57,6 +58,7 @@ var chapters = []chapter{
 	{name: "overlaps", hazard: "two bookings that overlap", run: register.RunOverlaps, needs: "PostgreSQL"},
 	{name: "transfers", hazard: "a transfer must see consistent balances", run: bank.Run},
 	{name: "queue", hazard: "workers pull the same job", run: work.Run},
+	{name: "nightly", hazard: "a scheduled job on several instances", run: batch.Run},
 	{name: "counters", hazard: "counter increments lost, or doubled by a retry", run: views.Run},
 	{name: "tickets", hazard: "stock oversold", run: box.Run},
 	{name: "stampede", hazard: "cache miss stampede, stale fill", run: herd.Run},
