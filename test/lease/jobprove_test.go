@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/internal/testdb"
 	"github.com/holdfast-go/holdfast/lease"
@@ -22,20 +21,12 @@ import (
 // proveSlot is the slot of each job that is broken.
 var proveSlot = time.Now().Truncate(time.Hour)
 
-// quick are for commits whose reply never comes.
-var quick = tx.Options{CommitTimeout: time.Second}
-
 // A process that runs a slot is broken at every operation on the database, in every way; another takes the slot over.
 func TestProveJobsPgx(t *testing.T) {
 	t.Parallel()
 	proveJobs(t, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
-		pool, err := pgxpool.New(t.Context(), testdb.Postgres(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(pool.Close)
-		db := pgxtx.New(pool).With(quick)
-		prepareJobs(t, db)
+		db := pgxtx.New(openPool(t, testdb.Postgres(t))).With(quick)
+		migrateEffects(t, db)
 		return prove.Driver(db)
 	})
 }
@@ -62,18 +53,8 @@ func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) *prove.Data
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pool.Close() })
-	prepareJobs(t, sqltx.New(pool, dialect, nil))
+	migrateEffects(t, sqltx.New(pool, dialect, nil))
 	return prove.Through(prove.SQL(driver, dsn), func(pool *sql.DB) *tx.DB[*sql.Tx] { return sqltx.New(pool, dialect, nil).With(quick) })
-}
-
-func prepareJobs[T any](t *testing.T, db *tx.DB[T]) {
-	t.Helper()
-	if err := lease.Migrate(t.Context(), db, lease.Names{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Conn().Exec(t.Context(), "create table effect (name text not null)"); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func proveJobs[T any](t *testing.T, open func(t *testing.T) *prove.Database[*tx.DB[T]]) {
@@ -93,10 +74,7 @@ func proveJobs[T any](t *testing.T, open func(t *testing.T) *prove.Database[*tx.
 					}
 					return true, ended(ctx, db, key)
 				},
-				Effects: func(ctx context.Context, db *tx.DB[T], key string) (n int, err error) {
-					err = db.Conn().QueryRow(ctx, "select count(*) from effect where name = $1", key).Scan(&n)
-					return n, err
-				},
+				Effects: effects[T],
 			}
 			db := open(t)
 			prove.Twice(t, db, h)
