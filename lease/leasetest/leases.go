@@ -355,7 +355,9 @@ func (s *suite) lostReply() {
 }
 
 func (s *suite) holdLimit() {
-	h, err := lease.NewAdvisory(s.store, &lease.Options{TTL: short, HoldLimit: 2 * short}).Acquire(s.ctx, "a")
+	o := steady
+	o.HoldLimit = o.TTL * 5 / 4
+	h, err := lease.NewAdvisory(s.store, &o).Acquire(s.ctx, "a")
 	s.must(err)
 	<-h.Context().Done()
 	var lost *lease.LostError
