@@ -10,22 +10,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/tx"
+	"github.com/holdfast-go/holdfast/tx/txtest"
 )
-
-// A Harness is a database of one test's own, empty.
-type Harness[T any] struct {
-	// DB is on at least 8 connections.
-	DB *tx.DB[T]
-	// Begin begins a transaction without Holdfast, as a caller's own code does.
-	Begin func(ctx context.Context) (Foreign[T], error)
-}
-
-// Foreign is a transaction that the test began and ends.
-type Foreign[T any] struct {
-	Tx       T
-	Commit   func(ctx context.Context) error
-	Rollback func(ctx context.Context) error
-}
 
 // A rule is one promise.
 type rule[T any] struct {
@@ -36,7 +22,7 @@ type rule[T any] struct {
 
 // Run checks every promise, each on a database that open makes for it, in parallel: on a table of ours and on a column, and
 // at each isolation level that the database has.
-func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
+func Run[T any](t *testing.T, open func(t testing.TB) txtest.Backend[T]) {
 	var rules []rule[T]
 	rules = append(rules, countRules[T]()...)
 	rules = append(rules, columnRules[T]()...)
@@ -55,7 +41,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 				if name == "" {
 					name = "default"
 				}
-				s := &suite[T]{T: t, Harness: h, ctx: ctx, prefix: name + "/", repeated: i > 0}
+				s := &suite[T]{T: t, Backend: h, ctx: ctx, prefix: name + "/", repeated: i > 0}
 				s.DB = h.DB.With(tx.Options{Isolation: level, Attempts: 100})
 				s.migrate()
 				r.test(s)
@@ -77,7 +63,7 @@ func levels(d *tx.Dialect) []tx.Isolation {
 // suite is what a rule works with.
 type suite[T any] struct {
 	*testing.T
-	Harness[T]
+	txtest.Backend[T]
 	ctx    context.Context //nolint:containedctx // it is that of the test
 	prefix string          // of keys
 	// repeated tells that the rule has been checked at another isolation level.
@@ -139,7 +125,7 @@ func (s *suite[T]) exact(res counter.Result, err error, want int64) {
 	}
 }
 
-func (s *suite[T]) begin() Foreign[T] {
+func (s *suite[T]) begin() txtest.Foreign[T] {
 	s.Helper()
 	f, err := s.Begin(s.ctx)
 	s.must(err)

@@ -13,6 +13,7 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
@@ -53,7 +54,7 @@ func attempt(ctx context.Context, t *testing.T, db *tx.DB[pgx.Tx], target error)
 func TestStoreIsDown(t *testing.T) {
 	t.Parallel()
 	server := testdb.PostgresServer(t)
-	pool := newPool(t, server.URL())
+	pool := pgxdb.Pool(t, server.URL(), 8)
 	db := pgxtx.New(pool)
 	if err := counter.Migrate(t.Context(), db, nil); err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func TestStoreIsDown(t *testing.T) {
 func TestStoreIsReadOnly(t *testing.T) {
 	t.Parallel()
 	address := testdb.Postgres(t)
-	writable := pgxtx.New(newPool(t, address))
+	writable := pgxtx.New(pgxdb.Pool(t, address, 8))
 	if err := counter.Migrate(t.Context(), writable, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestStoreIsReadOnly(t *testing.T) {
 	q := u.Query()
 	q.Set("default_transaction_read_only", "on")
 	u.RawQuery = q.Encode()
-	db := pgxtx.New(newPool(t, u.String()))
+	db := pgxtx.New(pgxdb.Pool(t, u.String(), 8))
 	attempt(t.Context(), t, db, tx.ErrReadOnly)
 	c := counter.New(db, nil)
 	if err := c.Check(t.Context()); !errors.Is(err, tx.ErrReadOnly) {
@@ -109,7 +110,7 @@ func TestStoreIsReadOnly(t *testing.T) {
 
 func TestStoreIsNotMigrated(t *testing.T) {
 	t.Parallel()
-	db := pgxtx.New(newPool(t, testdb.Postgres(t)))
+	db := pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))
 	attempt(t.Context(), t, db, tx.ErrNotMigrated)
 	c := counter.New(db, nil)
 	if err := c.Check(t.Context()); !errors.Is(err, tx.ErrNotMigrated) {
@@ -125,7 +126,7 @@ func TestStoreIsNotMigrated(t *testing.T) {
 
 func TestProcessesThatMigrateTogether(t *testing.T) {
 	t.Parallel()
-	db := pgxtx.New(newPool(t, testdb.Postgres(t)))
+	db := pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))
 	o := &counter.Options{Table: `t"a`, Ops: `o"ps`}
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -152,7 +153,7 @@ func TestProcessesThatMigrateTogether(t *testing.T) {
 // The schema that the migrations make is the one that the code expects: every column, and none besides.
 func TestSchemaDoesNotDrift(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, testdb.Postgres(t))
+	pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 	if err := counter.Migrate(t.Context(), pgxtx.New(pool), nil); err != nil {
 		t.Fatal(err)
 	}

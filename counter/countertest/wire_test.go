@@ -13,6 +13,7 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/internal/wire/wiretest"
 	"github.com/holdfast-go/holdfast/tx"
@@ -35,11 +36,11 @@ func newCutter(t *testing.T) *cutter {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	direct := pgxtx.New(newPool(t, url))
+	direct := pgxtx.New(pgxdb.Pool(t, url, 8))
 	if err := counter.Migrate(t.Context(), direct, nil); err != nil {
 		t.Fatal(err)
 	}
-	return &cutter{t, proxy, pgxtx.New(newPool(t, proxy.URL())), counter.New(direct, nil)}
+	return &cutter{t, proxy, pgxtx.New(pgxdb.Pool(t, proxy.URL(), 8)), counter.New(direct, nil)}
 }
 
 func (c *cutter) value(key string, want int64) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
@@ -20,11 +21,11 @@ func TestOnlyTheServersClockCounts(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []string{"2 hours", "-2 hours"} {
 		address := testdb.Postgres(t)
-		if err := idem.Migrate(t.Context(), pgxtx.New(newPool(t, address)), idem.Names{}); err != nil {
+		if err := idem.Migrate(t.Context(), pgxtx.New(pgxdb.Pool(t, address, 8)), idem.Names{}); err != nil {
 			t.Fatal(err)
 		}
 		path := parameter(t, address, "search_path") + ",pg_catalog" // what stands there hides what is built in
-		pool := newPool(t, with(t, address, "search_path", path))
+		pool := pgxdb.Pool(t, with(t, address, "search_path", path), 8)
 		set := func(skew string) {
 			t.Helper()
 			for _, clock := range []string{"clock_timestamp", "now"} {

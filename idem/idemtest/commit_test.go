@@ -13,6 +13,7 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
@@ -34,7 +35,7 @@ func newCutter(t *testing.T) *cutter {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	c := &cutter{T: t, proxy: proxy, db: pgxtx.New(newPool(t, proxy.URL())), direct: pgxtx.New(newPool(t, url))}
+	c := &cutter{T: t, proxy: proxy, db: pgxtx.New(pgxdb.Pool(t, proxy.URL(), 8)), direct: pgxtx.New(pgxdb.Pool(t, url, 8))}
 	if err := idem.Migrate(t.Context(), c.direct, idem.Names{}); err != nil {
 		t.Fatal(err)
 	}

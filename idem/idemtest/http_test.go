@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/idem/idemhttp"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
@@ -160,7 +161,7 @@ func TestHTTPStoreFails(t *testing.T) {
 
 func emptyDB(t *testing.T) *tx.DB[pgx.Tx] {
 	t.Helper()
-	return pgxtx.New(newPool(t, testdb.Postgres(t)))
+	return pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))
 }
 
 func alteredDB(t *testing.T, query string) *tx.DB[pgx.Tx] {
@@ -178,16 +179,16 @@ func alteredDB(t *testing.T, query string) *tx.DB[pgx.Tx] {
 func readOnlyDB(t *testing.T) *tx.DB[pgx.Tx] {
 	t.Helper()
 	address := testdb.Postgres(t)
-	if err := idem.Migrate(t.Context(), pgxtx.New(newPool(t, address)), idem.Names{}); err != nil {
+	if err := idem.Migrate(t.Context(), pgxtx.New(pgxdb.Pool(t, address, 8)), idem.Names{}); err != nil {
 		t.Fatal(err)
 	}
-	return pgxtx.New(newPool(t, with(t, address, "default_transaction_read_only", "on")))
+	return pgxtx.New(pgxdb.Pool(t, with(t, address, "default_transaction_read_only", "on"), 8))
 }
 
 // busyDB has no connection for anybody.
 func busyDB(t *testing.T) *tx.DB[pgx.Tx] {
 	t.Helper()
-	pool := newPool(t, testdb.Postgres(t))
+	pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 	for range pool.Config().MaxConns {
 		taken, err := pool.Acquire(t.Context())
 		if err != nil {
@@ -202,7 +203,7 @@ func busyDB(t *testing.T) *tx.DB[pgx.Tx] {
 func lockedDB(t *testing.T) *tx.DB[pgx.Tx] {
 	t.Helper()
 	address := testdb.Postgres(t)
-	pool := newPool(t, address)
+	pool := pgxdb.Pool(t, address, 8)
 	if err := idem.Migrate(t.Context(), pgxtx.New(pool), idem.Names{}); err != nil {
 		t.Fatal(err)
 	}
@@ -214,13 +215,13 @@ func lockedDB(t *testing.T) *tx.DB[pgx.Tx] {
 	if _, err := other.Exec(t.Context(), "lock table idem_key"); err != nil {
 		t.Fatal(err)
 	}
-	return pgxtx.New(newPool(t, with(t, address, "statement_timeout", "50ms")))
+	return pgxtx.New(pgxdb.Pool(t, with(t, address, "statement_timeout", "50ms"), 8))
 }
 
 func downDB(t *testing.T) *tx.DB[pgx.Tx] {
 	t.Helper()
 	server := testdb.PostgresServer(t)
-	db := pgxtx.New(newPool(t, server.URL()))
+	db := pgxtx.New(pgxdb.Pool(t, server.URL(), 8))
 	if err := idem.Migrate(t.Context(), db, idem.Names{}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,23 +12,8 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
-	"github.com/holdfast-go/holdfast/tx"
+	"github.com/holdfast-go/holdfast/tx/txtest"
 )
-
-// A Harness is a database of one test's own, empty.
-type Harness[T any] struct {
-	// DB is on at least 8 connections.
-	DB *tx.DB[T]
-	// Begin begins a transaction without Holdfast, as a caller's own code does.
-	Begin func(ctx context.Context) (Foreign[T], error)
-}
-
-// Foreign is a transaction that the test began and ends.
-type Foreign[T any] struct {
-	Tx       T
-	Commit   func(ctx context.Context) error
-	Rollback func(ctx context.Context) error
-}
 
 // A rule is one promise.
 type rule[T any] struct {
@@ -38,7 +23,7 @@ type rule[T any] struct {
 }
 
 // Run checks every promise, each on a database that open makes for it, in parallel.
-func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
+func Run[T any](t *testing.T, open func(t testing.TB) txtest.Backend[T]) {
 	var rules []rule[T]
 	rules = append(rules, keyRules[T]()...)
 	rules = append(rules, failureRules[T]()...)
@@ -59,7 +44,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			t.Cleanup(cancel)
-			s := &suite[T]{T: t, Harness: open(t), ctx: ctx, rule: r.text}
+			s := &suite[T]{T: t, Backend: open(t), ctx: ctx, rule: r.text}
 			s.migrate()
 			r.test(s)
 			if t.Failed() {
@@ -72,7 +57,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 // suite is what a rule works with.
 type suite[T any] struct {
 	*testing.T
-	Harness[T]
+	txtest.Backend[T]
 	ctx  context.Context //nolint:containedctx // it is that of the test
 	rule string
 }
@@ -133,7 +118,7 @@ func work[T, R any](s *suite[T], name string, runs *counter, value R) func(conte
 	}
 }
 
-func (s *suite[T]) begin() Foreign[T] {
+func (s *suite[T]) begin() txtest.Foreign[T] {
 	s.Helper()
 	f, err := s.Begin(s.ctx)
 	s.must(err)

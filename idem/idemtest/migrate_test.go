@@ -11,13 +11,14 @@ import (
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
 
 func TestProcessesThatMigrateTogether(t *testing.T) {
 	t.Parallel()
-	db := pgxtx.New(newPool(t, testdb.Postgres(t)))
+	db := pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -35,7 +36,7 @@ func TestProcessesThatMigrateTogether(t *testing.T) {
 
 func TestMigrateIntoASchemaOfItsOwn(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, testdb.Postgres(t))
+	pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 	db := pgxtx.New(pool)
 	var schema string
 	if err := pool.QueryRow(t.Context(), "select current_schema() || ' \"of its own\"'").Scan(&schema); err != nil {
@@ -67,7 +68,7 @@ func TestMigrateIntoASchemaOfItsOwn(t *testing.T) {
 // Other tools apply the files as they are; Migrate finds the tables and goes on from there.
 func TestFilesAppliedByAnotherTool(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, testdb.Postgres(t))
+	pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 	files, err := fs.Glob(idem.Migrations, "postgres/*.up.sql")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%v, %v", files, err)
@@ -92,7 +93,7 @@ func TestFilesAppliedByAnotherTool(t *testing.T) {
 
 func TestMigrationsThatGoWrong(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, testdb.Postgres(t))
+	pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 	db := pgxtx.New(pool)
 	migrate := func(second string) error {
 		return tx.Migrate(t.Context(), db, tx.Migrations{Set: "mine", FS: fstest.MapFS{

@@ -10,6 +10,7 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
@@ -18,7 +19,7 @@ import (
 // key would be free, and the work done again.
 func TestClosureThatChangesTheSearchPath(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, testdb.Postgres(t))
+	pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 	db := pgxtx.New(pool)
 	var here string
 	if err := pool.QueryRow(t.Context(), "select current_schema()").Scan(&here); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
@@ -16,7 +17,7 @@ import (
 // A transaction of another pool between a transaction and a call that joins it changes nothing of what the call promises.
 func TestAnotherPoolInBetween(t *testing.T) {
 	t.Parallel()
-	db, other := pgxtx.New(newPool(t, testdb.Postgres(t))), pgxtx.New(newPool(t, testdb.Postgres(t)))
+	db, other := pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8)), pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))
 	if err := idem.Migrate(t.Context(), db, idem.Names{}); err != nil {
 		t.Fatal(err)
 	}

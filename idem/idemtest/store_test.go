@@ -13,6 +13,7 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
@@ -36,7 +37,7 @@ func attempt(t *testing.T, db *tx.DB[pgx.Tx], check func(verb string, err error)
 func TestStoreIsDown(t *testing.T) {
 	t.Parallel()
 	server := testdb.PostgresServer(t)
-	pool := newPool(t, server.URL())
+	pool := pgxdb.Pool(t, server.URL(), 8)
 	db := pgxtx.New(pool)
 	if err := idem.Migrate(t.Context(), db, idem.Names{}); err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func TestStoreIsReadOnly(t *testing.T) {
 
 func TestStoreIsNotMigrated(t *testing.T) {
 	t.Parallel()
-	db := pgxtx.New(newPool(t, testdb.Postgres(t)))
+	db := pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))
 	attempt(t, db, func(verb string, err error) {
 		if !errors.Is(err, tx.ErrNotMigrated) || holdfast.OutcomeOf(err) != holdfast.NotApplied {
 			t.Errorf("%s: got %v", verb, err)
@@ -136,7 +137,7 @@ func TestStoreIsSlow(t *testing.T) {
 	// take a moment to notice, so that the next call waits for the key.
 	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()
-	watch := newPool(t, address)
+	watch := pgxdb.Pool(t, address, 8)
 	_, err = idem.Do(ctx, idem.New(db, nil), key, func(ctx context.Context, tt pgx.Tx) (int, error) {
 		go func() {
 			defer hangUp()
@@ -169,7 +170,7 @@ func awaitSleep(t *testing.T, pool *pgxpool.Pool, pid uint32) {
 // The schema that the migrations make is the one that the code expects: every column, and none besides.
 func TestSchemaDoesNotDrift(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, testdb.Postgres(t))
+	pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 	if err := idem.Migrate(t.Context(), pgxtx.New(pool), idem.Names{}); err != nil {
 		t.Fatal(err)
 	}

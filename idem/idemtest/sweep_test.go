@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
 
@@ -24,7 +25,7 @@ func TestSweepOfMany(t *testing.T) {
 	if n, err := strconv.ParseInt(os.Getenv("HOLDFAST_ROUNDS"), 10, 64); err == nil {
 		rows = max(rows, n*1000)
 	}
-	pool := newPool(t, testdb.Postgres(t))
+	pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 	db := pgxtx.New(pool)
 	if err := idem.Migrate(t.Context(), db, idem.Names{}); err != nil {
 		t.Fatal(err)

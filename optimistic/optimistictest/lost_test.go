@@ -8,6 +8,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/optimistic"
 	"github.com/holdfast-go/holdfast/tx"
@@ -19,7 +20,7 @@ import (
 func TestLostReply(t *testing.T) {
 	t.Parallel()
 	address := testdb.Postgres(t)
-	direct := newPool(t, address)
+	direct := pgxdb.Pool(t, address, 8)
 	if _, err := direct.Exec(t.Context(), createDoc+"; insert into doc (id) values ('token'), ('none'), ('before')"); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func TestLostReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	docs := optimistic.New(pgxtx.New(newPool(t, proxy.URL())), optimistic.Table{Name: "doc", Token: "op"}, nil)
+	docs := optimistic.New(pgxtx.New(pgxdb.Pool(t, proxy.URL(), 8)), optimistic.Table{Name: "doc", Token: "op"}, nil)
 	write := func(key, token string, hook func(wire.Match) *wire.Hook) (optimistic.Version, error) {
 		if hook != nil {
 			hook(wire.Runs("update"))

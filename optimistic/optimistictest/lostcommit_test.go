@@ -9,6 +9,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/optimistic"
 	"github.com/holdfast-go/holdfast/tx"
@@ -20,7 +21,7 @@ import (
 func TestLostCommit(t *testing.T) {
 	t.Parallel()
 	address := testdb.Postgres(t)
-	direct := newPool(t, address)
+	direct := pgxdb.Pool(t, address, 8)
 	if _, err := direct.Exec(t.Context(), createDoc); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,7 @@ func TestLostCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	db := pgxtx.New(newPool(t, proxy.URL()))
+	db := pgxtx.New(pgxdb.Pool(t, proxy.URL(), 8))
 	docs := optimistic.New(db, docTable, nil)
 	atCommit := func(w optimistic.Want) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, t pgx.Tx) error {

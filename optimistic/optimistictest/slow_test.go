@@ -11,6 +11,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/optimistic"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
@@ -75,7 +76,7 @@ func TestStoreIsSlow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := newPool(t, testdb.Postgres(t))
+			pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 			db := pgxtx.New(pool).With(tx.Options{CommitTimeout: 20 * time.Millisecond}) // a commit does not end with the caller
 			if _, err := pool.Exec(t.Context(), createDoc+"; insert into doc (id) values ('a')"); err != nil {
 				t.Fatal(err)

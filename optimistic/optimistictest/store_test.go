@@ -10,6 +10,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/optimistic"
 	"github.com/holdfast-go/holdfast/tx"
@@ -48,7 +49,7 @@ func attempt(ctx context.Context, t *testing.T, db *tx.DB[pgx.Tx], target error)
 func TestStoreIsDown(t *testing.T) {
 	t.Parallel()
 	server := testdb.PostgresServer(t)
-	pool := newPool(t, server.URL())
+	pool := pgxdb.Pool(t, server.URL(), 8)
 	db := pgxtx.New(pool)
 	if _, err := db.Conn().Exec(t.Context(), createDoc); err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func TestStoreIsDown(t *testing.T) {
 func TestStoreIsReadOnly(t *testing.T) {
 	t.Parallel()
 	address := testdb.Postgres(t)
-	if _, err := newPool(t, address).Exec(t.Context(), createDoc+"; insert into doc (id) values ('a')"); err != nil {
+	if _, err := pgxdb.Pool(t, address, 8).Exec(t.Context(), createDoc+"; insert into doc (id) values ('a')"); err != nil {
 		t.Fatal(err)
 	}
 	u, err := url.Parse(address)
@@ -76,7 +77,7 @@ func TestStoreIsReadOnly(t *testing.T) {
 	q := u.Query()
 	q.Set("default_transaction_read_only", "on")
 	u.RawQuery = q.Encode()
-	db := pgxtx.New(newPool(t, u.String()))
+	db := pgxtx.New(pgxdb.Pool(t, u.String(), 8))
 	attempt(t.Context(), t, db, tx.ErrReadOnly)
 	if err := optimistic.New(db, docTable, nil).Check(t.Context()); !errors.Is(err, tx.ErrReadOnly) {
 		t.Errorf("Check: got %v", err)
@@ -85,7 +86,7 @@ func TestStoreIsReadOnly(t *testing.T) {
 
 func TestStoreIsNotMigrated(t *testing.T) {
 	t.Parallel()
-	db := pgxtx.New(newPool(t, testdb.Postgres(t)))
+	db := pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))
 	attempt(t.Context(), t, db, tx.ErrNotMigrated)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -96,7 +97,7 @@ func TestStoreIsNotMigrated(t *testing.T) {
 func TestUpdateWhoseCommitIsLost(t *testing.T) {
 	t.Parallel()
 	address := testdb.Postgres(t)
-	direct := newPool(t, address)
+	direct := pgxdb.Pool(t, address, 8)
 	if _, err := direct.Exec(t.Context(), createDoc+"; insert into doc (id) values ('a')"); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestUpdateWhoseCommitIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	docs := optimistic.New(pgxtx.New(newPool(t, proxy.URL())), docTable, nil)
+	docs := optimistic.New(pgxtx.New(pgxdb.Pool(t, proxy.URL(), 8)), docTable, nil)
 	cut := proxy.CutReplyTo(wire.Runs("commit"))
 	runs := 0
 	err = docs.Update(t.Context(), "a", func(ctx context.Context, tt pgx.Tx) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/pessimistic"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
@@ -17,7 +18,7 @@ import (
 // The types of pgx for keys, which hold pointers and slices, or several spellings of one value.
 func TestKeysOfPgx(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, testdb.Postgres(t))
+	pool := pgxdb.Pool(t, testdb.Postgres(t), 12)
 	numeric := func(n int64, exp int32) pgtype.Numeric {
 		return pgtype.Numeric{Int: big.NewInt(n), Exp: exp, Valid: true}
 	}

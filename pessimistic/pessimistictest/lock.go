@@ -9,6 +9,7 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/pessimistic"
 	"github.com/holdfast-go/holdfast/tx"
+	"github.com/holdfast-go/holdfast/tx/txtest"
 )
 
 func lockRules[T any]() []rule[T] {
@@ -27,7 +28,7 @@ func lockRules[T any]() []rule[T] {
 }
 
 // lockWith locks rows in a transaction of its own that has begun, and returns its process and a channel for the result.
-func (s *suite[T]) lockWith(l *pessimistic.Locks[T], rows ...pessimistic.Rows) (f Foreign[T], pid int32, done chan error) {
+func (s *suite[T]) lockWith(l *pessimistic.Locks[T], rows ...pessimistic.Rows) (f txtest.Foreign[T], pid int32, done chan error) {
 	s.Helper()
 	f = s.begin()
 	pid, done = s.pid(f.Tx), make(chan error, 1)

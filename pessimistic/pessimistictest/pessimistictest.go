@@ -13,22 +13,8 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/pessimistic"
 	"github.com/holdfast-go/holdfast/tx"
+	"github.com/holdfast-go/holdfast/tx/txtest"
 )
-
-// A Harness is a database of one test's own, empty.
-type Harness[T any] struct {
-	// DB is on at least 8 connections.
-	DB *tx.DB[T]
-	// Begin begins a transaction without Holdfast, as a caller's own code does.
-	Begin func(ctx context.Context) (Foreign[T], error)
-}
-
-// Foreign is a transaction that the test began and ends.
-type Foreign[T any] struct {
-	Tx       T
-	Commit   func(ctx context.Context) error
-	Rollback func(ctx context.Context) error
-}
 
 // A rule is one promise.
 type rule[T any] struct {
@@ -42,7 +28,7 @@ func rowLocks(c tx.Capabilities) bool   { return c.RowLocks }
 func noRowLocks(c tx.Capabilities) bool { return !c.RowLocks }
 
 // Run checks every promise at every isolation level, each on a database that open makes for it, in parallel.
-func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
+func Run[T any](t *testing.T, open func(t testing.TB) txtest.Backend[T]) {
 	probe := open(t)
 	levels := []tx.Isolation{tx.DefaultIsolation}
 	if probe.DB.Dialect().Capabilities.IsolationLevels {
@@ -68,7 +54,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				t.Cleanup(cancel)
-				s := &suite[T]{T: t, Harness: open(t), open: open, ctx: ctx, level: level}
+				s := &suite[T]{T: t, Backend: open(t), open: open, ctx: ctx, level: level}
 				s.DB = s.DB.With(tx.Options{Isolation: level})
 				s.prepare()
 				r.test(s)
@@ -83,8 +69,8 @@ func Run[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 // suite is what a rule works with.
 type suite[T any] struct {
 	*testing.T
-	Harness[T]
-	open  func(t testing.TB) Harness[T]
+	txtest.Backend[T]
+	open  func(t testing.TB) txtest.Backend[T]
 	ctx   context.Context //nolint:containedctx // it is that of the test
 	level tx.Isolation
 }
@@ -142,7 +128,7 @@ func (s *suite[T]) number(query string, args ...any) (n int64) {
 }
 
 // begin begins a transaction of the caller's, at the level of the suite.
-func (s *suite[T]) begin() Foreign[T] {
+func (s *suite[T]) begin() txtest.Foreign[T] {
 	s.Helper()
 	f, err := s.Begin(s.ctx)
 	s.must(err)

@@ -9,6 +9,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/pessimistic"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
@@ -19,7 +20,7 @@ import (
 func TestCutConnections(t *testing.T) {
 	t.Parallel()
 	address := testdb.Postgres(t)
-	direct := newPool(t, address)
+	direct := pgxdb.Pool(t, address, 12)
 	if _, err := direct.Exec(t.Context(), "create table account (id bigint primary key, balance bigint not null); create table job (id bigint primary key)"); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func TestCutConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	pool := newPool(t, proxy.URL())
+	pool := pgxdb.Pool(t, proxy.URL(), 12)
 	db := pgxtx.New(pool)
 	locks, jobs := pessimistic.New(db, nil), pessimistic.Queue{Table: pessimistic.Table{Name: "job"}}
 	spend := func(ctx context.Context, t pgx.Tx) error {

@@ -3,7 +3,6 @@
 package contention_test
 
 import (
-	"context"
 	"database/sql"
 	"path/filepath"
 	"testing"
@@ -14,6 +13,8 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
@@ -23,16 +24,7 @@ func TestMain(m *testing.M) { testdb.Main(m) }
 
 func pgxDB(t testing.TB, conns int32) (*tx.DB[pgx.Tx], *pgxpool.Pool) {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(testdb.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.MaxConns = conns
-	pool, err := pgxpool.NewWithConfig(context.Background(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := pgxdb.Pool(t, testdb.Postgres(t), conns)
 	return pgxtx.New(pool), pool
 }
 
@@ -43,12 +35,7 @@ func sqlDB(t testing.TB, driver string, conns int) (*tx.DB[*sql.Tx], *sql.DB) {
 	if driver != "sqlite" {
 		dialect, dsn = tx.PostgreSQL, testdb.Postgres(t)
 	}
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db.SetMaxOpenConns(conns)
-	t.Cleanup(func() { _ = db.Close() })
+	db := stddb.Open(t, driver, dsn, conns)
 	return sqltx.New(db, dialect, nil), db
 }
 

@@ -17,6 +17,7 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/prove"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
@@ -28,7 +29,7 @@ import (
 func TestBatchesPgxOnTheWire(t *testing.T) {
 	proveBatches(t, []string{"Additions", "Once"}, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
 		url := testdb.Postgres(t)
-		migrate(t, pgxtx.New(openPool(t, url)))
+		migrate(t, pgxtx.New(pgxdb.Pool(t, url, 8)))
 		return prove.Postgres(url, func(ctx context.Context, url string) (db *tx.DB[pgx.Tx], end func(), err error) {
 			pool, err := pgxpool.New(ctx, url)
 			if err != nil {

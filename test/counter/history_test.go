@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +13,10 @@ import (
 
 	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/test/history"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
@@ -24,22 +24,24 @@ import (
 // Histories of concurrent calls for few counters, each checked against one counter that is changed by one at a time.
 // HOLDFAST_ROUNDS makes the campaigns long, HOLDFAST_SEED repeats the choices of one.
 
-func TestHistoriesPgx(t *testing.T) { histories(t, pgxtx.New(openPool(t, testdb.Postgres(t))), nil) }
+func TestHistoriesPgx(t *testing.T) {
+	histories(t, pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8)), nil)
+}
 
 // Replies are lost: what was done is then unknown, but for an operation with an ID, and for a batch.
 func TestHistoriesPgxCut(t *testing.T) {
 	address := testdb.Postgres(t)
-	migrate(t, pgxtx.New(openPool(t, address)))
+	migrate(t, pgxtx.New(pgxdb.Pool(t, address, 8)))
 	proxy, err := wire.Start(address, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	histories[pgx.Tx](t, pgxtx.New(openPool(t, proxy.URL())).With(quick), proxy)
+	histories[pgx.Tx](t, pgxtx.New(pgxdb.Pool(t, proxy.URL(), 8)).With(quick), proxy)
 }
 
 func TestHistoriesSQLite(t *testing.T) {
-	histories(t, harness(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+sqliteParams, tx.SQLite).DB, nil)
+	histories(t, stddb.SQLite("sqlite", sqliteParams)(t).DB, nil)
 }
 
 const (
@@ -51,7 +53,7 @@ const (
 func histories[T any](t *testing.T, db *tx.DB[T], proxy *wire.Proxy) {
 	t.Parallel()
 	migrate(t, db)
-	seed, n, total := seedOf(t), rounds(t, 25), map[sight]int{}
+	seed, n, total := history.Seed(t), history.Rounds(t, 25), map[sight]int{}
 	t.Logf("seed %d, %d rounds", seed, n)
 	for i := range n {
 		r := &round[T]{TB: t, db: db, proxy: proxy, number: i, slots: i%2 == 1, timed: true, started: time.Now()}
@@ -73,24 +75,6 @@ func histories[T any](t *testing.T, db *tx.DB[T], proxy *wire.Proxy) {
 		}
 	}
 	t.Log(strings.Join(text, ", "))
-}
-
-func seedOf(t testing.TB) uint64 {
-	t.Helper()
-	seed, err := strconv.ParseUint(os.Getenv("HOLDFAST_SEED"), 10, 64)
-	if err != nil {
-		return rand.Uint64()
-	}
-	return seed
-}
-
-func rounds(t testing.TB, short int) int {
-	t.Helper()
-	n, err := strconv.Atoi(os.Getenv("HOLDFAST_ROUNDS"))
-	if err != nil {
-		return short
-	}
-	return n
 }
 
 // A round is one history: several workers call for few counters at once.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
@@ -32,7 +33,7 @@ func TestNothingIsLeftPgx(t *testing.T) { //nolint:paralleltest // see above
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	watch := openPool(t, direct)
+	watch := pgxdb.Pool(t, direct, 8)
 	if err := watch.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-go/holdfast/test/history"
 )
 
 // What a caller asked for.
@@ -150,30 +150,11 @@ var model = (&porcupine.NondeterministicModel{
 	Equal: func(a, b any) bool { return a.(state).equal(b.(state)) },
 }).ToModel()
 
-// check returns what is wrong with the history of one counter, or nothing.
-func check(history []*record) string {
-	var ops []porcupine.Operation
-	for i, r := range history {
-		op := porcupine.Operation{ClientId: i, Input: r, Call: int64(r.from), Return: int64(r.to)}
-		if r.saw == unknown {
-			op.Return = int64(time.Hour) // the server may come to it later
-		}
-		ops = append(ops, op)
-	}
-	result := porcupine.CheckOperationsTimeout(model, ops, time.Minute)
-	if result == porcupine.Ok {
-		return ""
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s: no order of these calls is one of a counter:\n", result)
-	slices.SortFunc(history, func(a, b *record) int { return int(a.from - b.from) })
-	for _, r := range history {
-		fmt.Fprintf(&text, "  %v\n", r)
-	}
-	return text.String()
-}
+// check returns what is wrong with the history of one, or nothing.
+func check(calls []*record) string { return history.Check(model, calls) }
+
+func (r *record) Span() (from, to time.Duration, open bool) { return r.from, r.to, r.saw == unknown }
 
 func (r *record) String() string {
-	return fmt.Sprintf("%-8s %-6s %20d %-6s  %8.2f..%8.2f ms  %s %d %v", r.id, verbNames[r.verb], r.n, r.op,
-		r.from.Seconds()*1000, r.to.Seconds()*1000, sightNames[r.saw], r.value, r.exact)
+	return fmt.Sprintf("%-8s %-6s %20d %-6s %s %d %v", r.id, verbNames[r.verb], r.n, r.op, sightNames[r.saw], r.value, r.exact)
 }

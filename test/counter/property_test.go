@@ -5,28 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
+	"github.com/holdfast-go/holdfast/test/history"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
 
 // Random calls, one after the other, against counters in memory. HOLDFAST_SEED repeats the choices.
 
-func TestPropertiesPgx(t *testing.T) { properties(t, pgxtx.New(openPool(t, testdb.Postgres(t)))) }
+func TestPropertiesPgx(t *testing.T) { properties(t, pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))) }
 
 func TestPropertiesSQLite(t *testing.T) {
-	properties(t, harness(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+sqliteParams, tx.SQLite).DB)
+	properties(t, stddb.SQLite("sqlite", sqliteParams)(t).DB)
 }
 
 func properties[T any](t *testing.T, db *tx.DB[T]) {
 	t.Parallel()
 	migrate(t, db)
-	seed := seedOf(t)
+	seed := history.Seed(t)
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	r := &round[T]{TB: t, db: db, slots: true, started: time.Now()}

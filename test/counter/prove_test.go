@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/counter"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/prove"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
@@ -25,7 +26,7 @@ var quick = tx.Options{CommitTimeout: time.Second}
 
 func TestProvePgxInTheDriver(t *testing.T) {
 	proveAll(t, inTransactions, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
-		db := pgxtx.New(openPool(t, testdb.Postgres(t))).With(quick)
+		db := pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8)).With(quick)
 		migrate(t, db)
 		return prove.Driver(db)
 	})
@@ -49,23 +50,9 @@ func proveSQLite(t *testing.T) *prove.Database[*tx.DB[*sql.Tx]] {
 
 func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) *prove.Database[*tx.DB[*sql.Tx]] {
 	t.Helper()
-	pool, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pool.Close() })
+	pool := stddb.Open(t, driver, dsn, 8)
 	migrate(t, sqltx.New(pool, dialect, nil))
 	return prove.Through(prove.SQL(driver, dsn), func(pool *sql.DB) *tx.DB[*sql.Tx] { return sqltx.New(pool, dialect, nil).With(quick) })
-}
-
-func openPool(t *testing.T, url string) *pgxpool.Pool {
-	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
 }
 
 func migrate[T any](t *testing.T, db *tx.DB[T]) {

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/testdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
 )
@@ -24,11 +25,7 @@ func TestPostgresConnectionDiesAtTheCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = proxy.Close() })
-		pool, err := sql.Open(driver, proxy.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = pool.Close() })
+		pool := stddb.Open(t, driver, proxy.URL(), 8)
 		db := sqltx.New(pool, tx.PostgreSQL, nil)
 		if err := idem.Migrate(t.Context(), db, idem.Names{}); err != nil {
 			t.Fatal(err)

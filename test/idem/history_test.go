@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/testdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/test/history"
 	"github.com/holdfast-go/holdfast/tx"
 )
 
@@ -53,7 +52,7 @@ func histories[T any](t *testing.T, open opener[T], address func(testing.TB) str
 				t.Log("the database is in the process: no reply of it can be lost")
 				return
 			}
-			seed, n, total := seedOf(t), rounds(t, 25), map[sight]int{}
+			seed, n, total := history.Seed(t), history.Rounds(t, 25), map[sight]int{}
 			t.Logf("seed %d, %d rounds", seed, n)
 			for i := range n {
 				r := &round[T]{TB: t, campaign: c, store: s, direct: s, number: i, started: time.Now()}
@@ -73,15 +72,6 @@ func histories[T any](t *testing.T, open opener[T], address func(testing.TB) str
 			t.Log(strings.Join(text, ", "))
 		})
 	}
-}
-
-func seedOf(t testing.TB) uint64 {
-	t.Helper()
-	seed, err := strconv.ParseUint(os.Getenv("HOLDFAST_SEED"), 10, 64)
-	if err != nil {
-		return rand.Uint64()
-	}
-	return seed
 }
 
 // A round is one history: several processes call for few keys at once.

@@ -3,60 +3,19 @@
 package idem_test
 
 import (
-	"context"
-	"database/sql"
-	"path/filepath"
 	"testing"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
-	_ "github.com/lib/pq"
-	_ "github.com/mattn/go-sqlite3"
-	_ "modernc.org/sqlite"
+	_ "github.com/mattn/go-sqlite3" // "sqlite3"
 
 	"github.com/holdfast-go/holdfast/idem/idemtest"
 	"github.com/holdfast-go/holdfast/internal/testdb"
-	"github.com/holdfast-go/holdfast/tx"
-	"github.com/holdfast-go/holdfast/tx/sqltx"
+	"github.com/holdfast-go/holdfast/test/stddb"
 )
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-func TestSQLiteModernc(t *testing.T) { runSQLite(t, "sqlite", "?_pragma=journal_mode(wal)") }
-func TestSQLiteMattn(t *testing.T)   { runSQLite(t, "sqlite3", "?_journal_mode=wal") }
+func TestSQLiteModernc(t *testing.T) { idemtest.Run(t, stddb.SQLite("sqlite", stddb.WAL)) }
+func TestSQLiteMattn(t *testing.T)   { idemtest.Run(t, stddb.SQLite("sqlite3", "?_journal_mode=wal")) }
 
-func TestPostgresPgxStdlib(t *testing.T) { runPostgres(t, "pgx") }
-func TestPostgresLibPQ(t *testing.T)     { runPostgres(t, "postgres") }
-
-func runSQLite(t *testing.T, driver, params string) {
-	idemtest.Run(t, func(t testing.TB) idemtest.Harness[*sql.Tx] {
-		file := "file:" + filepath.Join(t.TempDir(), "test.db") + params
-		return harness(t, driver, file, tx.SQLite)
-	})
-}
-
-func runPostgres(t *testing.T, driver string) {
-	idemtest.Run(t, func(t testing.TB) idemtest.Harness[*sql.Tx] {
-		return harness(t, driver, testdb.Postgres(t), tx.PostgreSQL)
-	})
-}
-
-func harness(t testing.TB, driver, dsn string, dialect *tx.Dialect) idemtest.Harness[*sql.Tx] {
-	t.Helper()
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	db.SetMaxOpenConns(8)
-	return idemtest.Harness[*sql.Tx]{DB: sqltx.New(db, dialect, nil), Begin: func(ctx context.Context) (idemtest.Foreign[*sql.Tx], error) {
-		foreign, err := db.BeginTx(ctx, nil)
-		if err != nil {
-			return idemtest.Foreign[*sql.Tx]{}, err
-		}
-		return idemtest.Foreign[*sql.Tx]{
-			Tx:       foreign,
-			Commit:   func(context.Context) error { return foreign.Commit() },
-			Rollback: func(context.Context) error { return foreign.Rollback() },
-		}, nil
-	}}
-}
+func TestPostgresPgxStdlib(t *testing.T) { idemtest.Run(t, stddb.Postgres("pgx")) }
+func TestPostgresLibPQ(t *testing.T)     { idemtest.Run(t, stddb.Postgres("postgres")) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 )
 
@@ -88,12 +89,7 @@ func nothingIsLeft[T any](t *testing.T, open opener[T], address func(testing.TB)
 
 func pool(t testing.TB, driver, address string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(driver, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db.SetMaxOpenConns(1)
-	t.Cleanup(func() { _ = db.Close() })
+	db := stddb.Open(t, driver, address, 1)
 	return db
 }
 

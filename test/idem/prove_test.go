@@ -17,7 +17,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/prove"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
@@ -57,7 +59,7 @@ func sqlShop(pool *sql.DB, dialect *tx.Dialect) shop[*sql.Tx] {
 func TestProvePgxOnTheWire(t *testing.T) {
 	proveAll(t, []string{"Do", "DoTx", "Inbox.DoBatch", "Migrate"}, func(t *testing.T) *prove.Database[shop[pgx.Tx]] {
 		url := testdb.Postgres(t)
-		prepareShop(t, pgxShop(pgxtx.New(openPool(t, url)), nil))
+		prepareShop(t, pgxShop(pgxtx.New(pgxdb.Pool(t, url, 8)), nil))
 		return prove.Postgres(url, func(ctx context.Context, url string) (s shop[pgx.Tx], end func(), err error) {
 			pool, err := pgxpool.New(ctx, url)
 			if err != nil {
@@ -70,7 +72,7 @@ func TestProvePgxOnTheWire(t *testing.T) {
 
 func TestProvePgxInTheDriver(t *testing.T) {
 	proveAll(t, nil, func(t *testing.T) *prove.Database[shop[pgx.Tx]] {
-		pool := openPool(t, testdb.Postgres(t))
+		pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 		db := pgxtx.New(pool)
 		prepareShop(t, pgxShop(db, pool))
 		return prove.Through(prove.Driver(db), func(db *tx.DB[pgx.Tx]) shop[pgx.Tx] { return pgxShop(db, pool) })
@@ -92,23 +94,9 @@ func TestProveSQLite(t *testing.T) {
 
 func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) *prove.Database[shop[*sql.Tx]] {
 	t.Helper()
-	pool, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pool.Close() })
+	pool := stddb.Open(t, driver, dsn, 8)
 	prepareShop(t, sqlShop(pool, dialect))
 	return prove.Through(prove.SQL(driver, dsn), func(pool *sql.DB) shop[*sql.Tx] { return sqlShop(pool, dialect) })
-}
-
-func openPool(t *testing.T, url string) *pgxpool.Pool {
-	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
 }
 
 func prepareShop[T any](t *testing.T, s shop[T]) {

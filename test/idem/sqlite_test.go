@@ -11,17 +11,14 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
 )
 
 func open(t *testing.T, driver, file, params string, o *sqltx.Options) (*sql.DB, *tx.DB[*sql.Tx]) {
 	t.Helper()
-	pool, err := sql.Open(driver, "file:"+file+params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pool.Close() })
+	pool := stddb.Open(t, driver, "file:"+file+params, 8)
 	return pool, sqltx.New(pool, tx.SQLite, o)
 }
 

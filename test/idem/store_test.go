@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"net/url"
-	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -14,17 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/idem"
-	"github.com/holdfast-go/holdfast/idem/idemtest"
 	"github.com/holdfast-go/holdfast/internal/testdb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
+	"github.com/holdfast-go/holdfast/tx/txtest"
 )
 
 // A store is a database of a test's own through one adapter, migrated, with a table of effects.
 type store[T any] struct {
 	*tx.DB[T]
-	begin func(ctx context.Context, level tx.Isolation) (idemtest.Foreign[T], error)
+	begin func(ctx context.Context, level tx.Isolation) (txtest.Foreign[T], error)
 	inUse func() int // connections that are taken from the pool
 	close func()     // may be called twice
 }
@@ -57,12 +55,12 @@ func openPgx(t testing.TB, address string) store[pgx.Tx] {
 	})
 	return store[pgx.Tx]{
 		DB: pgxtx.New(pool),
-		begin: func(ctx context.Context, level tx.Isolation) (idemtest.Foreign[pgx.Tx], error) {
+		begin: func(ctx context.Context, level tx.Isolation) (txtest.Foreign[pgx.Tx], error) {
 			f, err := pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.TxIsoLevel(level.String())})
 			if err != nil {
-				return idemtest.Foreign[pgx.Tx]{}, err
+				return txtest.Foreign[pgx.Tx]{}, err
 			}
-			return idemtest.Foreign[pgx.Tx]{Tx: f, Commit: f.Commit, Rollback: f.Rollback}, nil
+			return txtest.Foreign[pgx.Tx]{Tx: f, Commit: f.Commit, Rollback: f.Rollback}, nil
 		},
 		inUse: func() int { return int(pool.Stat().AcquiredConns()) },
 		close: pool.Close,
@@ -81,12 +79,12 @@ func openSQL(driver string, dialect *tx.Dialect) opener[*sql.Tx] {
 		t.Cleanup(func() { _ = pool.Close() })
 		return store[*sql.Tx]{
 			DB: sqltx.New(pool, dialect, nil),
-			begin: func(ctx context.Context, level tx.Isolation) (idemtest.Foreign[*sql.Tx], error) {
+			begin: func(ctx context.Context, level tx.Isolation) (txtest.Foreign[*sql.Tx], error) {
 				f, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: sqlLevels[level]})
 				if err != nil {
-					return idemtest.Foreign[*sql.Tx]{}, err
+					return txtest.Foreign[*sql.Tx]{}, err
 				}
-				return idemtest.Foreign[*sql.Tx]{
+				return txtest.Foreign[*sql.Tx]{
 					Tx:       f,
 					Commit:   func(context.Context) error { return f.Commit() },
 					Rollback: func(context.Context) error { return f.Rollback() },
@@ -141,14 +139,4 @@ func withName(t testing.TB, address, name string) string {
 	q.Set("application_name", name)
 	u.RawQuery = q.Encode()
 	return u.String()
-}
-
-// rounds is how often a random campaign runs: usual times, or as make test/stress says.
-func rounds(t testing.TB, usual int) int {
-	t.Helper()
-	n, err := strconv.Atoi(os.Getenv("HOLDFAST_ROUNDS"))
-	if err != nil || n < 1 {
-		return usual
-	}
-	return n
 }

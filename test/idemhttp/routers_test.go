@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/idem"
 	"github.com/holdfast-go/holdfast/idem/idemhttp"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
 )
@@ -33,11 +34,7 @@ type rig struct {
 
 func newRig(t *testing.T, o *idemhttp.Options) *rig {
 	t.Helper()
-	pool, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pool.Close() })
+	pool := stddb.Open(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "test.db"), 8)
 	db := sqltx.New(pool, tx.SQLite, nil)
 	if err := idem.Migrate(t.Context(), db, idem.Names{}); err != nil {
 		t.Fatal(err)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,8 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/optimistic"
+	"github.com/holdfast-go/holdfast/test/history"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
@@ -25,7 +25,7 @@ import (
 
 func TestHistoriesPgx(t *testing.T) {
 	address := testdb.Postgres(t)
-	histories(t, pgxtx.New(openPool(t, address)), nil)
+	histories(t, pgxtx.New(pgxdb.Pool(t, address, 8)), nil)
 }
 
 // Replies are lost: what was done is then unknown, but for an operation with a token.
@@ -36,7 +36,7 @@ func TestHistoriesPgxCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	histories[pgx.Tx](t, pgxtx.New(openPool(t, proxy.URL())), proxy)
+	histories[pgx.Tx](t, pgxtx.New(pgxdb.Pool(t, proxy.URL(), 8)), proxy)
 }
 
 func TestHistoriesSQLite(t *testing.T) { histories(t, openSQLite(t), nil) }
@@ -50,7 +50,7 @@ const (
 func histories[T any](t *testing.T, db *tx.DB[T], proxy *wire.Proxy) {
 	t.Parallel()
 	prepare(t, db)
-	seed, n, total := seedOf(t), rounds(t, 25), map[sight]int{}
+	seed, n, total := history.Seed(t), history.Rounds(t, 25), map[sight]int{}
 	t.Logf("seed %d, %d rounds", seed, n)
 	for i := range n {
 		r := &round[T]{TB: t, db: db, docs: rowsOf(db), proxy: proxy, number: i, started: time.Now()}
@@ -70,24 +70,6 @@ func histories[T any](t *testing.T, db *tx.DB[T], proxy *wire.Proxy) {
 	if total[done] == 0 || total[conflict] == 0 || total[absent] == 0 || proxy != nil && n > 1 && total[unknown] == 0 {
 		t.Error("the calls do not meet: the histories prove nothing")
 	}
-}
-
-func seedOf(t testing.TB) uint64 {
-	t.Helper()
-	seed, err := strconv.ParseUint(os.Getenv("HOLDFAST_SEED"), 10, 64)
-	if err != nil {
-		return rand.Uint64()
-	}
-	return seed
-}
-
-func rounds(t testing.TB, short int) int {
-	t.Helper()
-	n, err := strconv.Atoi(os.Getenv("HOLDFAST_ROUNDS"))
-	if err != nil {
-		return short
-	}
-	return n
 }
 
 // A round is one history: several workers call for few rows at once.

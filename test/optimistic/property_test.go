@@ -8,20 +8,22 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/optimistic"
+	"github.com/holdfast-go/holdfast/test/history"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 )
 
 // Random calls, one after the other, against rows in memory. HOLDFAST_SEED repeats the choices.
 
-func TestPropertiesPgx(t *testing.T)    { properties(t, pgxtx.New(openPool(t, testdb.Postgres(t)))) }
+func TestPropertiesPgx(t *testing.T)    { properties(t, pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))) }
 func TestPropertiesSQLite(t *testing.T) { properties(t, openSQLite(t)) }
 
 func properties[T any](t *testing.T, db *tx.DB[T]) {
 	t.Parallel()
 	prepare(t, db)
-	seed := seedOf(t)
+	seed := history.Seed(t)
 	t.Logf("seed %d", seed)
 	random, docs, rows := rand.New(rand.NewPCG(seed, 0)), rowsOf(db), map[string]row{}
 	for i := range int64(400) {

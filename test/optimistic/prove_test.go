@@ -13,8 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/optimistic"
 	"github.com/holdfast-go/holdfast/prove"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
@@ -27,7 +29,7 @@ var quick = tx.Options{CommitTimeout: time.Second}
 func TestProvePgxOnTheWire(t *testing.T) {
 	proveAll(t, []string{"Set", "Edit"}, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
 		url := testdb.Postgres(t)
-		prepare(t, pgxtx.New(openPool(t, url)))
+		prepare(t, pgxtx.New(pgxdb.Pool(t, url, 8)))
 		return prove.Postgres(url, func(ctx context.Context, url string) (db *tx.DB[pgx.Tx], end func(), err error) {
 			pool, err := pgxpool.New(ctx, url)
 			if err != nil {
@@ -40,7 +42,7 @@ func TestProvePgxOnTheWire(t *testing.T) {
 
 func TestProvePgxInTheDriver(t *testing.T) {
 	proveAll(t, nil, func(t *testing.T) *prove.Database[*tx.DB[pgx.Tx]] {
-		db := pgxtx.New(openPool(t, testdb.Postgres(t)))
+		db := pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))
 		prepare(t, db)
 		return prove.Through(prove.Driver(db), func(db *tx.DB[pgx.Tx]) *tx.DB[pgx.Tx] { return db.With(quick) })
 	})
@@ -62,11 +64,7 @@ func TestProveSQLite(t *testing.T) {
 
 func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) *prove.Database[*tx.DB[*sql.Tx]] {
 	t.Helper()
-	pool, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pool.Close() })
+	pool := stddb.Open(t, driver, dsn, 8)
 	prepare(t, sqltx.New(pool, dialect, nil))
 	return prove.Through(prove.SQL(driver, dsn), func(pool *sql.DB) *tx.DB[*sql.Tx] { return sqltx.New(pool, dialect, nil).With(quick) })
 }
@@ -74,17 +72,7 @@ func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) *prove.Data
 // openSQLite opens a file of the test's own, whose writers wait for each other.
 func openSQLite(t testing.TB) *tx.DB[*sql.Tx] {
 	t.Helper()
-	return harness(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+sqliteParams, tx.SQLite).DB
-}
-
-func openPool(t testing.TB, url string) *pgxpool.Pool {
-	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
+	return stddb.SQLite("sqlite", sqliteParams)(t).DB
 }
 
 func prepare[T any](t testing.TB, db *tx.DB[T]) {

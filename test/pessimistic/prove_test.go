@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/pessimistic"
 	"github.com/holdfast-go/holdfast/prove"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
@@ -30,11 +31,7 @@ var quick = tx.Options{CommitTimeout: time.Second}
 
 func TestProvePgx(t *testing.T) {
 	t.Parallel()
-	pool, err := pgxpool.New(t.Context(), testdb.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 	db := pgxtx.New(pool)
 	prepare(t, db)
 	proveAll(t, prove.Through(prove.Driver(db), func(db *tx.DB[pgx.Tx]) *tx.DB[pgx.Tx] { return db.With(quick) }))
@@ -49,11 +46,7 @@ func TestProveSQLite(t *testing.T) {
 
 func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) {
 	t.Helper()
-	pool, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pool.Close() })
+	pool := stddb.Open(t, driver, dsn, 8)
 	prepare(t, sqltx.New(pool, dialect, nil))
 	proveAll(t, prove.Through(prove.SQL(driver, dsn), func(pool *sql.DB) *tx.DB[*sql.Tx] {
 		return sqltx.New(pool, dialect, nil).With(quick)

@@ -1,12 +1,12 @@
 package pessimistic_test
 
 import (
-	"database/sql"
 	"errors"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testdb"
 	"github.com/holdfast-go/holdfast/pessimistic"
+	"github.com/holdfast-go/holdfast/test/stddb"
 )
 
 // A pinned connection that is in doubt does not go back to the pool with its lock (B37a).
@@ -14,11 +14,7 @@ func TestSessionOnDatabaseSQL(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"pgx", "postgres"} {
 		address := testdb.Postgres(t)
-		pool, err := sql.Open(driver, address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = pool.Close() })
+		pool := stddb.Open(t, driver, address, 8)
 		conn, err := pool.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)

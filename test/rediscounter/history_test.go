@@ -9,8 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +19,7 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/counter/rediscounter"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/test/history"
 )
 
 func TestMain(m *testing.M) { testdb.Main(m) }
@@ -62,14 +61,7 @@ const (
 // HOLDFAST_ROUNDS makes the campaign long, HOLDFAST_SEED repeats its choices.
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	seed, err := strconv.ParseUint(os.Getenv("HOLDFAST_SEED"), 10, 64)
-	if err != nil {
-		seed = rand.Uint64()
-	}
-	rounds, err := strconv.Atoi(os.Getenv("HOLDFAST_ROUNDS"))
-	if err != nil {
-		rounds = 25
-	}
+	seed, rounds := history.Seed(t), history.Rounds(t, 25)
 	t.Logf("seed %d, %d rounds", seed, rounds)
 	address, prefix := testdb.Redis(t)
 	var replayed, lost atomic.Int64

@@ -13,6 +13,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/wire"
+	"github.com/holdfast-go/holdfast/test/history"
 	"github.com/holdfast-go/holdfast/tx"
 )
 
@@ -41,7 +42,7 @@ func outcomeCampaign[T any](t *testing.T, open opener[T]) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seed := rand.Uint64()
-			c := &campaign{direct: postgres(t), resolve: resolve, reports: make([]report, rounds(t, 25))}
+			c := &campaign{direct: postgres(t), resolve: resolve, reports: make([]report, history.Rounds(t, 25))}
 			control := open(t, c.direct, 2)
 			table(t, control)
 			var workers sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/test/history"
 	"github.com/holdfast-go/holdfast/tx"
 )
 
@@ -146,7 +147,7 @@ func TestT06_CommitRacesCancellationCampaign(t *testing.T) {
 func commitRacesCancellation[T any](t *testing.T, open opener[T]) {
 	s := open(t, postgres(t), 4)
 	table(t, s)
-	n := rounds(t, 100)
+	n := history.Rounds(t, 100)
 	reported := make([]error, n)
 	var done sync.WaitGroup
 	next := make(chan int)

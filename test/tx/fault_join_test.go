@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
@@ -127,15 +128,11 @@ func TestT23_GeneratedCodeTakesTheNativeTransaction(t *testing.T) {
 	})
 	t.Run("database/sql", func(t *testing.T) {
 		t.Parallel()
-		pool, err := sql.Open("postgres", postgres(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = pool.Close() })
+		pool := stddb.Open(t, "postgres", postgres(t), 8)
 		s := store[*sql.Tx]{sqltx.New(pool, tx.PostgreSQL, nil), nil}
 		table(t, s)
 		queries := &sqlQueries{pool}
-		err = s.Do(t.Context(), func(ctx context.Context, nt *sql.Tx) error {
+		err := s.Do(t.Context(), func(ctx context.Context, nt *sql.Tx) error {
 			_, err := queries.WithTx(nt).db.ExecContext(ctx, insertEntry, 1)
 			return err
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/test/history"
 	"github.com/holdfast-go/holdfast/tx"
 )
 
@@ -57,7 +58,7 @@ func TestT03_NobodyRollsBackInTheBackgroundCampaign(t *testing.T) {
 func nobodyInTheBackground[T any](t *testing.T, open opener[T]) {
 	s := open(t, postgres(t), 2)
 	table(t, s)
-	for i := range rounds(t, 50) {
+	for i := range history.Rounds(t, 50) {
 		ctx, cancel := context.WithCancel(t.Context())
 		timer := time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, cancel)
 		ended := false

@@ -7,6 +7,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
 )
@@ -16,15 +17,11 @@ import (
 func TestIdleForTooLongIsNotApplied(t *testing.T) {
 	t.Parallel()
 	for driver, want := range map[string]holdfast.Outcome{"pgx": holdfast.NotApplied, "postgres": holdfast.Unknown} {
-		pool, err := sql.Open(driver, testdb.Postgres(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = pool.Close() })
+		pool := stddb.Open(t, driver, testdb.Postgres(t), 8)
 		if _, err := pool.ExecContext(t.Context(), "create table effect (n integer)"); err != nil {
 			t.Fatal(err)
 		}
-		err = sqltx.New(pool, tx.PostgreSQL, nil).Do(t.Context(), func(ctx context.Context, own *sql.Tx) error {
+		err := sqltx.New(pool, tx.PostgreSQL, nil).Do(t.Context(), func(ctx context.Context, own *sql.Tx) error {
 			var pid int
 			if _, err := own.ExecContext(ctx, "insert into effect values (1)"); err != nil {
 				return err

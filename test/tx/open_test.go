@@ -3,7 +3,6 @@ package tx_test
 import (
 	"context"
 	"database/sql"
-	"os"
 	"strconv"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
@@ -52,12 +52,7 @@ func pgxPool(t testing.TB, url string, conns int, mode pgx.QueryExecMode) *pgxpo
 func openSQL(driver string) opener[*sql.Tx] {
 	return func(t testing.TB, url string, conns int) store[*sql.Tx] {
 		t.Helper()
-		pool, err := sql.Open(driver, url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pool.SetMaxOpenConns(conns)
-		t.Cleanup(func() { _ = pool.Close() })
+		pool := stddb.Open(t, driver, url, conns)
 		return store[*sql.Tx]{sqltx.New(pool, tx.PostgreSQL, nil), func() int { return pool.Stats().InUse }}
 	}
 }
@@ -92,16 +87,6 @@ func entries[T any](t testing.TB, s store[T], n int) (count int) {
 		t.Fatal(err)
 	}
 	return count
-}
-
-// rounds is how often a random campaign runs: usual times, or as make test/stress says.
-func rounds(t testing.TB, usual int) int {
-	t.Helper()
-	n, err := strconv.Atoi(os.Getenv("HOLDFAST_ROUNDS"))
-	if err != nil || n < 1 {
-		return usual
-	}
-	return n
 }
 
 func postgres(t testing.TB) string { return testdb.Postgres(t) }

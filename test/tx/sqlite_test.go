@@ -10,6 +10,7 @@ import (
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/test/stddb"
 	"github.com/holdfast-go/holdfast/tx"
 	"github.com/holdfast-go/holdfast/tx/sqltx"
 )
@@ -17,12 +18,7 @@ import (
 // openWith opens a SQLite database with a data source name, whose parameters are those of the driver.
 func openWith(t *testing.T, driver, dsn string, conns int) (*sql.DB, *tx.DB[*sql.Tx]) {
 	t.Helper()
-	pool, err := sql.Open(driver, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool.SetMaxOpenConns(conns)
-	t.Cleanup(func() { _ = pool.Close() })
+	pool := stddb.Open(t, driver, dsn, conns)
 	return pool, sqltx.New(pool, tx.SQLite, &sqltx.Options{BusyTimeout: 20 * time.Millisecond})
 }
 
