@@ -141,16 +141,23 @@ func stormWithinBudget[T any](t *testing.T, open opener[T]) {
 	db := s.With(tx.Options{Isolation: tx.Serializable, RetryBudget: tx.NewBudget(ratio, burst)})
 	var runs, commits, stopped atomic.Int64
 	var storm sync.WaitGroup
+	var read [each]sync.WaitGroup // all callers have read before one writes, so that they do conflict
+	for i := range read {
+		read[i].Add(callers)
+	}
 	for range callers {
 		storm.Go(func() {
-			for range each {
+			for i := range each {
+				met := sync.OnceFunc(func() { read[i].Done(); read[i].Wait() })
 				err := db.Do(t.Context(), func(ctx context.Context, nt T) error {
 					runs.Add(1)
 					var n int64
-					if err := s.Tx(nt).QueryRow(ctx, "select n from entry").Scan(&n); err != nil {
+					err := s.Tx(nt).QueryRow(ctx, "select n from entry").Scan(&n)
+					met()
+					if err != nil {
 						return err
 					}
-					_, err := s.Tx(nt).Exec(ctx, "update entry set n = $1", n+1)
+					_, err = s.Tx(nt).Exec(ctx, "update entry set n = $1", n+1)
 					return err
 				})
 				switch {
