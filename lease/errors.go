@@ -139,6 +139,9 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 // Unwrap returns Err.
 func (e *LostError) Unwrap() error { return e.Err }
 
+// Outcome is Unknown: neither the loss nor Err, which is of a renewal, says anything about the work.
+func (e *LostError) Outcome() holdfast.Outcome { return holdfast.Unknown }
+
 // A FencedError is the refusal of a guard. It matches [ErrFenced].
 type FencedError struct {
 	// Fence is the one that was refused.

@@ -248,3 +248,27 @@ func TestHeldErrors(t *testing.T) {
 		t.Errorf("%q", texts)
 	}
 }
+
+// The error of a renewal says that nothing was applied, of the renewal. The work may have been.
+func TestALossSaysNothingOfTheWork(t *testing.T) {
+	t.Parallel()
+	refused := &InputError{Name: "a renewal", Reason: "was refused"} // says NotApplied
+	lost := &LostError{Name: "a", Reason: Unreachable, Err: refused}
+	if got := holdfast.OutcomeOf(lost); got != holdfast.Unknown {
+		t.Errorf("a loss says %v", got)
+	}
+	for _, c := range []struct {
+		err  error
+		want holdfast.Outcome
+	}{{nil, holdfast.Unknown}, {errStuck, holdfast.Unknown}, {refused, holdfast.NotApplied}} {
+		inTime(t, func(t *testing.T, m *memory, leases *Leases[*Held], _ func(time.Duration)) {
+			err := leases.Run(t.Context(), "a", func(ctx context.Context, h *Held) error {
+				_ = h.lose(Unreachable, refused)
+				return c.err
+			})
+			if got := holdfast.OutcomeOf(err); got != c.want || !errors.Is(err, ErrLost) || !errors.Is(err, c.err) && c.err != nil {
+				t.Errorf("after %v: %v, which says %v", c.err, err, got)
+			}
+		})
+	}
+}

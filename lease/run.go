@@ -12,7 +12,8 @@ import (
 // fn ends with ctx, and when the lease is lost or its holder is asked to resign; the lease is renewed until fn returns.
 //
 // It returns the error of fn; with a [*LostError], also if fn returned nil, when the lease was lost before fn was through; and
-// the errors of [Leases.Acquire]. A lost reply to the release is no error: the lease runs out.
+// the errors of [Leases.Acquire]. A lost reply to the release is no error: the lease runs out. It has the outcome
+// of that of fn.
 func (l *Leases[H]) Run(ctx context.Context, name string, fn func(ctx context.Context, h H) error) error {
 	if fn == nil {
 		return &InputError{Name: "the closure", Reason: "is nil"}
@@ -38,7 +39,7 @@ func (c *core) under(ctx context.Context, h *Advisory, fn func(ctx context.Conte
 		}
 		var why *LostError
 		if errors.As(lost, &why) && !errors.Is(err, ErrLost) {
-			err = errors.Join(why, err)
+			err = errors.Join(err, why) // in this order: what is known of the work decides about the outcome
 		}
 	}()
 	return fn(inside)
