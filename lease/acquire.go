@@ -25,13 +25,19 @@ func (c *core) acquire(ctx context.Context, name string) (*Advisory, Grant, erro
 	woken, leave := c.waits.join(name)
 	defer leave()
 	var held *HeldError // by the last try that found out
+	var seen time.Time  // when that was
 	for attempt := 1; ; attempt++ {
 		wake := woken()
 		h, g, err := c.try(ctx, name, since, attempt)
 		switch cause := context.Cause(ctx); {
 		case err == nil:
+			if held != nil {
+				c.observe(ctx, EventHandOver, h.term, time.Since(seen), attempt, held)
+			}
 			return h, g, nil
-		case errors.As(err, &held), errors.Is(err, ErrLost):
+		case errors.As(err, &held):
+			seen = time.Now()
+		case errors.Is(err, ErrLost):
 		case held != nil && cause != nil:
 			return nil, g, fmt.Errorf("%w: %w", held, cause)
 		default:

@@ -43,6 +43,12 @@
 //
 // [Job.Cron], [Locker] and [Elector] fit robfig/cron and gocron.
 //
+// # Elections
+//
+// [Leases.Elect] leads whenever it can. It waits for the work of a leader before it gives the lease up; after a loss, a failure or a
+// resignation whoever else stands comes first, at the price of Options.PollEvery without a leader where nobody does. [Leases.Leader]
+// and [Leases.Watch] are for those who look on.
+//
 // # Operators
 //
 // [Leases.List] tells who holds what, [Leases.RequestResign] asks a holder to let go, and [Leases.Evict] takes the lease from one that
@@ -77,7 +83,7 @@
 //	acquire, refuse, release    1
 //	renew                       1 for up to 1000 leases of a process
 //	guard                       0 in Do, 1 by itself
-//	list, ask to resign         1
+//	list, ask to resign, look    1
 //	run of a slot               5, and 4 around the transaction of OnceTx
 //	slot that was run before    1
 //

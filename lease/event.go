@@ -8,6 +8,9 @@ const (
 	EventAcquired holdfast.EventKind = "lease.acquired"
 	// EventRefused: a lease was not taken, since somebody else has it. Err is a [HeldError]; Elapsed and Attempt as above.
 	EventRefused holdfast.EventKind = "lease.refused"
+	// EventHandOver: a lease for which the caller waited passed to it from another holder. Err is the [HeldError] of the last try
+	// before, and Elapsed the time since then: nobody had the lease for longer. EventAcquired is told as well.
+	EventHandOver holdfast.EventKind = "lease.hand_over"
 	// EventRenewFailed: a renewal failed and is tried again while there is time. Attempt counts failures in a row.
 	EventRenewFailed holdfast.EventKind = "lease.renew_failed"
 	// EventLost: a lease was lost. Err is a [LostError].

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -109,4 +110,16 @@ func ExampleLeases_Evict() {
 		return err
 	}
 	_, _ = list, evict
+}
+
+// Those who do not lead send their requests to who does: its address is the metadata of the lease.
+func ExampleLeases_Watch() {
+	var pool *pgxpool.Pool
+	leases := lease.NewAdvisory(lease.NewSQL(pgxtx.New(pool), lease.Names{}), nil)
+
+	var leader atomic.Pointer[string]
+	follow := func(ctx context.Context) error {
+		return leases.Watch(ctx, "ticker", func(_ context.Context, h lease.Holding) { leader.Store(&h.Meta) }, nil)
+	}
+	_ = follow
 }

@@ -206,11 +206,7 @@ func (c *core) abandon(ctx context.Context, t Term) {
 		if outcome, err := c.release(ctx, t); err == nil && outcome == ReleaseDone {
 			return
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if sleep(ctx, pause) != nil {
 			return
 		}
 	}

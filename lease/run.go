@@ -3,9 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"time"
-
-	"github.com/holdfast-go/holdfast/internal/jitter"
 )
 
 // Run waits for the lease of name, calls fn under it, and releases it when fn has returned, also if it panics. The context of
@@ -43,37 +40,4 @@ func (c *core) under(ctx context.Context, h *Advisory, fn func(ctx context.Conte
 		}
 	}()
 	return fn(inside)
-}
-
-// Elect leads whenever it can, until ctx ends: it waits for the lease of name, calls lead under it as [Leases.Run] does, waits
-// for it to return, releases, and stands again after a pause, in which others come first. A lead that returns resigns; its
-// error is told to failed, which may be nil, and does not end the loop, nor does an error of the store.
-//
-// It returns the cause of the end of ctx, or [*InputError] and [ErrNested] at once.
-func (l *Leases[H]) Elect(
-	ctx context.Context, name string, lead func(ctx context.Context, h H) error, failed func(ctx context.Context, err error),
-) error {
-	for failures := 0; ; {
-		err := l.Run(ctx, name, lead)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.Is(err, ErrInvalid), errors.Is(err, ErrNested):
-			return err
-		case err == nil:
-			failures = 0
-		default:
-			failures++
-			if failed != nil {
-				failed(ctx, err)
-			}
-		}
-		timer := time.NewTimer(l.core.o.PollEvery/20 + jitter.Full(l.core.o.PollEvery/10, l.core.o.PollEvery, failures))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		}
-	}
 }

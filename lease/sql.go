@@ -126,12 +126,8 @@ func (s *SQL[T]) again(ctx context.Context, ask func() error) error {
 		if class != tx.Retryable || attempt == contended {
 			return outcome(class, err)
 		}
-		timer := time.NewTimer(jitter.Full(time.Millisecond, 50*time.Millisecond, attempt))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w: %w", outcome(class, err), context.Cause(ctx))
+		if cause := sleep(ctx, jitter.Full(time.Millisecond, 50*time.Millisecond, attempt)); cause != nil {
+			return fmt.Errorf("%w: %w", outcome(class, err), cause)
 		}
 	}
 }

@@ -111,11 +111,7 @@ func (s *SQL[T]) lookOut(ctx context.Context, pid int, blocked *BlockedError) (s
 	go func() {
 		defer close(ended)
 		for attempt := 1; ; attempt++ {
-			timer := time.NewTimer(jitter.Full(10*time.Millisecond, slice/4, attempt))
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
+			if sleep(ctx, jitter.Full(10*time.Millisecond, slice/4, attempt)) != nil {
 				return
 			}
 			if blockers, err := s.blockers(ctx, pid); err == nil && len(blockers) > 0 {
@@ -170,12 +166,8 @@ func (s *SQL[T]) evictAlone(ctx context.Context, name string, h *Holding, held *
 		case err == nil || ctx.Err() == nil && s.db.Classify(err) != tx.Retryable:
 			return err
 		}
-		timer := time.NewTimer(jitter.Full(time.Millisecond, 50*time.Millisecond, attempt))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			blocked.Holder, blocked.Token, blocked.Err = h.Holder, h.Token, errors.Join(err, context.Cause(ctx))
+		if cause := sleep(ctx, jitter.Full(time.Millisecond, 50*time.Millisecond, attempt)); cause != nil {
+			blocked.Holder, blocked.Token, blocked.Err = h.Holder, h.Token, errors.Join(err, cause)
 			return blocked
 		}
 	}

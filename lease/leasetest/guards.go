@@ -152,6 +152,7 @@ func (s *guards[T]) begin() Foreign[T] {
 	s.Helper()
 	f, err := s.Begin(s.ctx)
 	s.must(err)
+	s.Cleanup(func() { _ = f.Rollback(context.Background()) }) // of a rule that is broken
 	return f
 }
 

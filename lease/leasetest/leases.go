@@ -32,8 +32,6 @@ func leaseRules() []rule {
 		{"hold limit", "a lease ends at the hold limit, however well it is renewed", (*suite).holdLimit},
 		{"panic", "a closure that panics or exits leaves the lease free", (*suite).panics},
 		{"run tells", "Run returns the error of the closure, and that the lease was lost", (*suite).runTells},
-		{"elect", "one leads at a time, and a leader that returns lets others lead", (*suite).elect},
-		{"elect waits", "the lease is kept until a leader that was told to stop has returned", (*suite).electWaits},
 		{"input", "what cannot be a name or an option is refused before anything is sent", (*suite).input},
 	}
 }
@@ -406,49 +404,6 @@ func (s *suite) runTells() {
 		return context.Cause(ctx)
 	}), mine)
 	s.take(s.claim("c", long))
-}
-
-func (s *suite) elect() {
-	ctx, cancel := context.WithCancel(s.ctx)
-	var leading, terms atomic.Int32
-	var mu sync.Mutex
-	led := map[int]bool{}
-	together(4, func(i int) {
-		leases := lease.New(s.store, &lease.Options{PollEvery: 20 * time.Millisecond})
-		err := leases.Elect(ctx, "a", func(context.Context, *lease.Held) error {
-			if leading.Add(1) != 1 {
-				s.Error("two lead")
-			}
-			mu.Lock()
-			led[i] = true
-			if len(led) == 4 && terms.Add(1) > 3 {
-				cancel()
-			}
-			mu.Unlock()
-			leading.Add(-1)
-			if i == 0 {
-				return errBroken // is told, and ends nothing
-			}
-			return nil
-		}, func(_ context.Context, err error) {
-			if !errors.Is(err, errBroken) {
-				s.Errorf("failed was told %v", err)
-			}
-		})
-		s.want(err, context.Canceled)
-	})
-}
-
-func (s *suite) electWaits() {
-	leases := lease.New(s.store, &steady)
-	ctx, cancel := context.WithCancel(s.ctx)
-	s.want(leases.Elect(ctx, "a", func(ctx context.Context, h *lease.Held) error {
-		cancel()
-		<-ctx.Done()
-		outlive(steady.TTL, func() { s.refused(s.claim("a", long)) }) // it takes its time
-		return h.Check()
-	}, nil), context.Canceled)
-	s.take(s.claim("a", long))
 }
 
 func (s *suite) input() {

@@ -1,0 +1,65 @@
+package lease
+
+import (
+	"context"
+	"errors"
+)
+
+// Leader returns who has the lease of name, in one request, or [ErrFree]. The answer is of the past when it arrives: it is for
+// those who look, and route requests; what must not happen twice is guarded by the holder's fence.
+//
+// It also returns [*InputError], [*UnsupportedError], and errors of the store.
+func (l *Leases[H]) Leader(ctx context.Context, name string) (Holding, error) {
+	if err := checkName(name); err != nil {
+		return Holding{}, err
+	}
+	first, err := l.List(ctx, Page{Prefix: name, Limit: 1}) // of all that begin with it, the name itself comes first
+	switch {
+	case errors.Is(err, ErrUnsupported):
+		return Holding{}, &UnsupportedError{Verb: "Leader"}
+	case err != nil:
+		return Holding{}, err
+	case len(first) == 0 || first[0].Name != name || first[0].Released:
+		return Holding{}, ErrFree
+	}
+	return first[0], nil
+}
+
+// Watch tells changed who has the lease of name, at first and then whenever it is somebody else, until ctx ends. Nobody is a
+// [Holding] with token 0. It asks about every Options.PollEvery, one request each, and at once when this process releases the
+// lease: who had it for a shorter time may be missed. See [Leases.Leader] for what the answer is worth. changed is called on the
+// goroutine of Watch. Errors of the store are told to failed, which may be nil, and end nothing.
+//
+// It returns the cause of the end of ctx, or [*InputError] and [*UnsupportedError] at once.
+func (l *Leases[H]) Watch(
+	ctx context.Context, name string, changed func(ctx context.Context, leader Holding), failed func(ctx context.Context, err error),
+) error {
+	if changed == nil {
+		return &InputError{Name: "the function", Reason: "is nil"}
+	}
+	c := l.core
+	woken, leave := c.waits.join(name)
+	defer leave()
+	last := int64(-1)
+	for {
+		wake := woken()
+		leader, err := l.Leader(ctx, name)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, ErrInvalid), errors.Is(err, ErrUnsupported):
+			return err
+		case err != nil && !errors.Is(err, ErrFree):
+			if failed != nil {
+				failed(ctx, err)
+			}
+		case leader.Token != last:
+			last = leader.Token
+			leader.Name = name
+			changed(ctx, leader)
+		}
+		if err := c.await(ctx, nil, wake); err != nil {
+			return err
+		}
+	}
+}
