@@ -85,7 +85,7 @@ func (s *jobs[T]) leftBehind() {
 	_ = s.once(job, today().AddDate(0, 0, -9), true, func(context.Context, *lease.Slot) error { return lease.ErrAgain })
 	_ = s.once(job, today().AddDate(0, 0, -8), true, func(_ context.Context, slot *lease.Slot) error {
 		s.due(job, 9)
-		s.kill(slot)
+		s.kill(slot.Name())
 		s.due(job, 9, 8)
 		return nil
 	})

@@ -126,7 +126,7 @@ func (s *jobs[T]) died() {
 	job, other := s.job("died", lease.JobOptions{}), s.job("died", lease.JobOptions{})
 	err := s.once(job, today(), true, func(_ context.Context, slot *lease.Slot) error {
 		s.must(s.once(other, today(), false, never))
-		s.kill(slot)
+		s.kill(slot.Name())
 		s.must(s.once(other, today(), true, attempt(2)))
 		return errors.New("it was dead")
 	})

@@ -59,7 +59,7 @@ func (s *jobs[T]) open() {
 	}
 	job, other := s.job("open", lease.JobOptions{}), s.job("open", lease.JobOptions{})
 	ran, err := job.OnceTx(s.ctx, today(), func(ctx context.Context, t T) error {
-		s.exec("update lease set expires_at = timestamptz 'epoch' where name like $1", job.Name()+"@%")
+		s.kill(job.Name() + "@%")
 		s.must(s.once(other, today(), false, never))
 		return s.write(ctx, t, job.Name())
 	})
@@ -104,7 +104,7 @@ func (s *jobs[T]) finish() {
 func (s *jobs[T]) finishLate() {
 	job, other := s.job("late", lease.JobOptions{}), s.job("late", lease.JobOptions{})
 	s.want(s.once(job, today(), true, func(_ context.Context, slot *lease.Slot) error {
-		s.kill(slot)
+		s.kill(slot.Name())
 		_, err := other.OnceTx(s.ctx, today(), func(ctx context.Context, t T) error { return s.write(ctx, t, job.Name()) })
 		s.must(err)
 		return s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
