@@ -194,3 +194,33 @@ func TestR14AHungProbeKeepsNobodyOutForEver(t *testing.T) {
 		}
 	})
 }
+
+// A refusal that never reached the target does not show that it is up: a lock that is held, another breaker, a call without a key.
+func TestABreakerLearnsNothingFromRefusalsOfThisProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for name, refused := range map[string]error{
+			"lock":    &holdfast.LockHeldError{Locks: []string{"account"}},
+			"breaker": openError(t),
+			"no key":  retry.Run(t.Context(), nil, retry.Keyed(""), nil),
+			"context": retry.Run(ended, nil, retry.Read, nil),
+			"wrapped": errors.Join(errBoom, openError(t)),
+		} {
+			h := newHarness()
+			h.fail(t, 2)
+			_ = h.call(t.Context(), refused)
+			h.fail(t, 1)
+			if !h.b.Open() {
+				t.Errorf("%s counts as a success", name)
+			}
+			time.Sleep(time.Second)
+			_ = h.call(t.Context(), refused) // the probe
+			h.fail(t, 1)
+			if !h.b.Open() {
+				t.Errorf("%s closes it", name)
+			}
+		}
+	})
+}

@@ -44,14 +44,23 @@ func (b *Budget) take() bool {
 	}
 }
 
+// giveBack undoes take, for an attempt that was not made after all.
+func (b *Budget) giveBack() { b.add(token) }
+
 // earn counts a call that succeeded.
 func (b *Budget) earn() {
+	if b != nil {
+		b.add(b.earned)
+	}
+}
+
+func (b *Budget) add(amount int64) {
 	if b == nil {
 		return
 	}
 	for {
 		left := b.left.Load()
-		if left >= b.full || b.left.CompareAndSwap(left, min(left+b.earned, b.full)) {
+		if left >= b.full || b.left.CompareAndSwap(left, min(left+amount, b.full)) {
 			return
 		}
 	}

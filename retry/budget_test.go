@@ -92,3 +92,25 @@ func TestBudgetsOfAllSizes(t *testing.T) {
 		}
 	}
 }
+
+// A caller who leaves before the next attempt, or a breaker that does not let it through, costs the others nothing.
+func TestABudgetPaysForAttemptsOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const burst = 3
+		second := func() backoff.BackOff { return backoff.NewConstantBackOff(time.Second) }
+		b := retry.NewBudget(0, burst)
+		p := retry.New(&retry.Options{Attempts: burst + 1, Budget: b, BackOff: second})
+		for range 10 * burst {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Millisecond, cancel)
+			if err := retry.Run(ctx, p, retry.Read, func(context.Context, retry.Attempt) error { return errBoom }); !errors.Is(err, context.Canceled) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		runs := 0
+		if _, err := retry.Do(t.Context(), p, retry.Read, fails(&runs, make200(errBoom)...)); runs != burst+1 {
+			t.Errorf("%d runs: %v", runs, err)
+		}
+	})
+}

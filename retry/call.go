@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -51,7 +52,7 @@ func (c *call) fail(ctx context.Context, err error) error {
 	switch {
 	case cause != nil:
 		c.report(ctx, neutral) // the caller had enough, which says nothing of the target
-	case v.Stop != nil && v.Outcome != holdfast.Unknown:
+	case v.Stop != nil && v.Outcome != holdfast.Unknown && !neverAsked(err):
 		c.report(ctx, success) // the target is well enough to refuse
 	case v.Stop != nil:
 		c.report(ctx, neutral)
@@ -61,15 +62,21 @@ func (c *call) fail(ctx context.Context, err error) error {
 	delay, stop := c.next(ctx, cause, v)
 	c.observe(ctx, EventFailed, delay, err)
 	if stop == nil {
-		stop = c.wait(ctx, delay)
-	}
-	if stop == nil {
-		return nil
+		if stop = c.wait(ctx, delay); stop == nil {
+			return nil
+		}
+		c.p.o.Budget.giveBack()
 	}
 	e := &Error{Attempts: c.attempt.Number, Stop: stop, Err: err, After: max(v.After, 0), outcome: c.outcome(v)}
 	e.transient = v.Stop == nil && ctx.Err() == nil && stop != ErrBudget && stop != ErrOpen //nolint:errorlint // they are ours
 	c.observe(ctx, EventGaveUp, 0, e)
 	return e
+}
+
+// neverAsked tells a refusal by this process, of which the target knows nothing.
+func neverAsked(err error) bool {
+	var inner *Error
+	return errors.As(err, &inner) && inner.Attempts == 0 || errors.Is(err, ErrOpen) || errors.Is(err, holdfast.ErrLockHeld)
 }
 
 // outcome is that of all attempts: the last one's proof says nothing of an earlier one whose reply was lost.

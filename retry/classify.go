@@ -28,7 +28,7 @@ type Verdict struct {
 //     one of an unknown outcome may pass unless it does.
 //   - a method SafeToRetry() bool that returns true, or a SQLSTATE of a serialization failure or deadlock: not applied.
 //   - a dial that failed, or a name that was not found: not applied, since nothing was sent. Reading and writing prove
-//     nothing: unknown.
+//     nothing: unknown, also where a dial that failed was joined to it, as by errors.Join.
 //   - a context that was cancelled: unknown, and permanent, since somebody wanted that. One whose time ran out: unknown.
 //   - anything else: unknown, and may pass.
 //
@@ -56,8 +56,8 @@ func Classify(err error) Verdict {
 	return v
 }
 
-// facts are what the chain of an error says. Of two that contradict each other the outer one counts. One walk finds them all,
-// where errors.As takes one for each, and an allocation.
+// facts are what the chain of an error says. Of two that contradict each other the outer one counts, and of two side by side
+// neither proves anything. One walk finds them all, where errors.As takes one for each, and an allocation.
 type facts struct {
 	outcome   holdfast.Outcome
 	stated    bool // there is an outcome
@@ -66,6 +66,7 @@ type facts struct {
 	after     time.Duration
 	hinted    bool // there is an after
 	unsent    bool // or rolled back
+	sent      bool // it was read from or written to a connection
 	canceled  bool
 	permanent bool
 }
@@ -83,14 +84,45 @@ func (f *facts) read(err error) {
 			f.noteType(err)
 			err = x.Unwrap()
 		case interface{ Unwrap() []error }:
+			var all facts
 			for _, e := range x.Unwrap() {
-				f.read(e)
+				var one facts
+				one.read(e)
+				all.beside(&one)
 			}
+			f.under(&all)
 			return
 		default:
 			return
 		}
 	}
+}
+
+// beside adds what an error says that was joined to those of f. An operation of several steps is as unknown as the most unknown
+// of them.
+func (f *facts) beside(o *facts) {
+	if f.stated && o.stated && f.outcome != o.outcome {
+		f.outcome, f.transient, f.passes = holdfast.Unknown, f.transient && o.transient, f.passes && o.passes
+	}
+	f.under(o)
+	f.sent = f.sent || o.sent
+	f.unsent = (f.unsent || o.unsent) && !f.sent
+}
+
+// under adds what the errors within say, where f says nothing.
+func (f *facts) under(o *facts) {
+	if !f.stated {
+		f.outcome, f.stated = o.outcome, o.stated
+	}
+	if !f.passes {
+		f.transient, f.passes = o.transient, o.passes
+	}
+	if !f.hinted {
+		f.after, f.hinted = o.after, o.hinted
+	}
+	f.unsent = f.unsent || o.unsent && !f.sent
+	f.sent = f.sent || o.sent
+	f.canceled, f.permanent = f.canceled || o.canceled, f.permanent || o.permanent
 }
 
 // What an error can say of itself.
@@ -141,9 +173,10 @@ func (f *facts) noteType(err error) {
 	case *backoff.PermanentError:
 		f.permanent = true
 	case *net.DNSError:
-		f.unsent = true // also a name that was not found: names come and go with what they name
+		f.unsent = f.unsent || !f.sent // also a name that was not found: names come and go with what they name
 	case *net.OpError:
-		f.unsent = f.unsent || x.Op == "dial"
+		f.sent = f.sent || !f.unsent && x.Op != "dial" // what failed within a dial sent nothing
+		f.unsent = f.unsent || x.Op == "dial" && !f.sent
 	}
 }
 

@@ -78,6 +78,40 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+// What was joined is as unknown as its most unknown part: that one host was not reached says nothing of another that was.
+func TestTwoErrorsSideBySideProveLess(t *testing.T) {
+	t.Parallel()
+	dial, read := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	no, maybe, yes := refusal{holdfast.NotApplied}, refusal{holdfast.Unknown}, refusal{holdfast.Applied}
+	for _, c := range []struct {
+		err  error
+		want holdfast.Outcome
+	}{
+		{errors.Join(dial, read), holdfast.Unknown},
+		{errors.Join(read, dial), holdfast.Unknown},
+		{errors.Join(dial, fmt.Errorf("and: %w", errors.Join(dial, read))), holdfast.Unknown},
+		{errors.Join(dial, dial), holdfast.NotApplied},
+		{errors.Join(errBoom, dial), holdfast.NotApplied}, // a sentinel, and its cause
+		{&net.OpError{Op: "dial", Err: read}, holdfast.NotApplied},
+		{&net.OpError{Op: "read", Err: dial}, holdfast.Unknown},
+		{errors.Join(no, maybe), holdfast.Unknown},
+		{errors.Join(maybe, no), holdfast.Unknown},
+		{errors.Join(no, yes), holdfast.Unknown},
+		{errors.Join(no, no), holdfast.NotApplied},
+		{errors.Join(read, no), holdfast.NotApplied}, // it states what it knows
+		{fmt.Errorf("%w: %w", no, dial), holdfast.NotApplied},
+	} {
+		if got := retry.Classify(c.err).Outcome; got != c.want {
+			t.Errorf("%q is %v, want %v", c.err, got, c.want)
+		}
+		runs := 0
+		_, err := retry.Do(t.Context(), retry.New(&retry.Options{BaseDelay: 1, MaxDelay: 1}), retry.Unsafe, fails(&runs, c.err))
+		if c.want == holdfast.Unknown && (runs != 1 || holdfast.OutcomeOf(err) != holdfast.Unknown) {
+			t.Errorf("%q: %d runs, %v", c.err, runs, err)
+		}
+	}
+}
+
 func TestErrorTexts(t *testing.T) {
 	t.Parallel()
 	_, once := retry.Do(t.Context(), nil, retry.Once, func(context.Context, retry.Attempt) (int, error) { return 0, errBoom })

@@ -107,7 +107,17 @@ func (c *Cache[K, V]) refresh(ctx context.Context, key K, seen *entry[V]) {
 	f, leads := c.group.flights.Join(key, func() lead { return beginDetached(ctx) })
 	switch {
 	case leads:
-		go c.group.run(key, f, c.filling(key, seen)) //nolint:errcheck // the flight keeps it
+		// Nobody waits who could give up. Once the value is over, callers do, and a load that hangs is theirs to leave.
+		timer := time.AfterFunc(time.Until(seen.hard)+seen.delta+pause, func() {
+			if c.group.flights.Leave(key, f) {
+				f.Lead.end(context.DeadlineExceeded)
+				observe(ctx, &c.group.o, EventAbandoned, key, 0, context.DeadlineExceeded)
+			}
+		})
+		go func() {
+			defer timer.Stop()
+			_, _ = c.group.run(key, f, c.filling(key, seen)) // the flight keeps it
+		}()
 	case f != nil && c.group.flights.Leave(key, f): // it is not for this caller
 		f.Lead.end(context.Canceled)
 	}

@@ -86,3 +86,36 @@ func TestS5GoexitIsAnErrorForAll(t *testing.T) {
 		}
 	})
 }
+
+// What else the cache calls may panic too.
+func TestAPanicOfNotFoundIsAnErrorForAll(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) context.Context{
+		"cancellable": func(t *testing.T) context.Context { return t.Context() },
+		"inline":      func(*testing.T) context.Context { return context.Background() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				cache := singleflight.NewCache(func(context.Context, string) (int, error) {
+					time.Sleep(loading)
+					return 0, io.EOF
+				}, &singleflight.CacheOptions[int]{NotFoundTTL: time.Hour, NotFound: func(error) bool { panic("not found") }})
+				var all sync.WaitGroup
+				for range many {
+					all.Go(func() {
+						_, err := cache.Get(open(t), "key")
+						var panicked *singleflight.PanicError
+						if !errors.As(err, &panicked) || panicked.Value != "not found" {
+							t.Errorf("got %v", err)
+						}
+					})
+				}
+				all.Wait()
+				if err := cache.Close(t.Context()); err != nil {
+					t.Errorf("a flight is left: %v", err)
+				}
+			})
+		})
+	}
+}

@@ -25,12 +25,19 @@ func (g *Group[K, V]) run(key K, f *flightOf[V], fn func(ctx context.Context) (V
 			err = ended(recover())
 			observe(f.Lead.ctx, &g.o, EventPanicked, key, 0, err)
 		}
-		r := result[V]{value, err}
+		settled := false
+		defer func() {
+			if !settled { // what it calls is the user's too
+				err = ended(recover())
+			}
+			r := result[V]{value, err}
+			g.flights.Land(key, f, func() (result[V], bool) { return r, true })
+			f.Lead.end(context.Canceled)
+		}()
 		if g.settle != nil {
-			g.settle(key, f, r, time.Since(begun))
+			g.settle(key, f, result[V]{value, err}, time.Since(begun))
 		}
-		g.flights.Land(key, f, func() (result[V], bool) { return r, true })
-		f.Lead.end(context.Canceled)
+		settled = true
 	}()
 	value, err = fn(f.Lead.ctx)
 	returned = true

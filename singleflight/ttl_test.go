@@ -150,3 +150,44 @@ func TestJitterShortensATTL(t *testing.T) {
 		}
 	})
 }
+
+// A refresh that hangs keeps nobody waiting for good: once the value is over, who gives up ends it, and the next load is a new one.
+func TestARefreshThatHangsIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, waits := range map[string]bool{"nobody waits": false, "callers wait": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				loads := 0
+				cache := singleflight.NewCache(func(ctx context.Context, _ string) (int, error) {
+					if loads++; loads == 2 {
+						<-ctx.Done()
+						return 0, context.Cause(ctx)
+					}
+					return loads, nil
+				}, &singleflight.CacheOptions[int]{TTL: time.Minute, SoftTTL: time.Second, Jitter: -1, Beta: -1})
+				ask := func(want int, wantErr error) {
+					t.Helper()
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					defer cancel()
+					if got, err := cache.Get(ctx, "key"); got != want || !errors.Is(err, wantErr) {
+						t.Errorf("got %d, %v; want %d, %v", got, err, want, wantErr)
+					}
+				}
+				ask(1, nil)
+				time.Sleep(time.Second)
+				ask(1, nil)                                    // begins the refresh
+				time.Sleep(time.Minute - 500*time.Millisecond) // the value is over, and who refreshes it has not left yet
+				if waits {
+					ask(0, context.DeadlineExceeded)
+				} else {
+					time.Sleep(5 * time.Second)
+				}
+				ask(3, nil)
+				if err := cache.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

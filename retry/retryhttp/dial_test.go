@@ -3,9 +3,13 @@ package retryhttp_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/retry"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/retry/retryhttp"
@@ -44,5 +48,55 @@ func TestAnErrorOfDialingIsNoProof(t *testing.T) {
 	_, err := (&http.Client{Transport: retryhttp.New(below, quick(retryhttp.Options{}))}).Do(request(t, "POST", "http://localhost", "", "body"))
 	if sent != 1 || holdfast.OutcomeOf(err) != holdfast.Unknown {
 		t.Errorf("sent %d times: %v", sent, err)
+	}
+}
+
+// A transport below that breaks its contract makes errors, and no panics.
+func TestATransportThatReturnsNothing(t *testing.T) {
+	t.Parallel()
+	for name, below := range map[string]roundTripper{
+		"nothing": func(*http.Request) (*http.Response, error) { return nil, nil },
+		"both": func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Request: r}, errors.New("and an error")
+		},
+	} {
+		runs := 0
+		transport := retryhttp.New(roundTripper(func(r *http.Request) (*http.Response, error) { runs++; return below(r) }), quick(retryhttp.Options{}))
+		res, err := transport.RoundTrip(request(t, "POST", "http://localhost", "", "body")) //nolint:bodyclose // there is none
+		if res != nil || err == nil || holdfast.OutcomeOf(err) != holdfast.Unknown || runs != 1 {
+			t.Errorf("%s: %v, %v after %d attempts", name, res, err, runs)
+		}
+	}
+	for _, code := range []int{http.StatusOK, http.StatusBadGateway} {
+		o := retryhttp.Options{Retry: retry.Options{AttemptTimeout: time.Hour}}
+		transport := retryhttp.New(roundTripper(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: code}, nil }), quick(o))
+		res, err := transport.RoundTrip(request(t, "GET", "http://localhost", "", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(res.Body); len(text) != 0 || err != nil || res.Body.Close() != nil {
+			t.Errorf("a response without a body: %q, %v", text, err)
+		}
+	}
+}
+
+// A transport below that answers with a request of its own does not make a charge that may have happened one that did not.
+func TestWhatIsKnownSurvivesTheTransportBelow(t *testing.T) {
+	t.Parallel()
+	own := request(t, "POST", "http://localhost", "", "")
+	n := 0
+	below := roundTripper(func(*http.Request) (*http.Response, error) {
+		if n++; n == 1 {
+			return nil, io.ErrUnexpectedEOF // the charge may stand
+		}
+		return &http.Response{StatusCode: http.StatusPaymentRequired, Body: http.NoBody, Request: own}, nil
+	})
+	res, err := retryhttp.New(below, quick(retryhttp.Options{})).RoundTrip(request(t, "POST", "http://localhost", "k", "body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if err := retryhttp.ErrorOf(res); holdfast.OutcomeOf(err) != holdfast.Unknown {
+		t.Errorf("got %v: %v", holdfast.OutcomeOf(err), err)
 	}
 }

@@ -17,6 +17,8 @@ var (
 	ErrBody = errors.New("retryhttp: not retried: the body cannot be sent again: set Request.GetBody or raise Options.MaxBody")
 )
 
+var errNothing = errors.New("retryhttp: the transport below returned neither a response nor an error")
+
 type noKeyError struct{ method, header string }
 
 func (e *noKeyError) Error() string {

@@ -74,7 +74,7 @@ func (s *sending) attempt(ctx context.Context, number int) (*http.Response, erro
 	}
 	s.frame = f
 
-	res, err := s.t.next.RoundTrip(&f.request)
+	res, err := s.send(&f.request)
 	unsent := s.t.unsent(f.trace)
 	if limit.stop() {
 		err = retry.ErrAttemptTimeout
@@ -87,8 +87,8 @@ func (s *sending) attempt(ctx context.Context, number int) (*http.Response, erro
 		limit.release()
 		return nil, s.fail(sent(err, unsent))
 	}
-	if res.Request == nil {
-		res.Request = &f.request
+	if res.Request == nil || res.StatusCode >= http.StatusBadRequest && frameOf(res) != f {
+		res.Request = &f.request // which ErrorOf asks
 	}
 	limit.guard(res)
 	if !transient(res, s.keyed) {
@@ -96,6 +96,23 @@ func (s *sending) attempt(ctx context.Context, number int) (*http.Response, erro
 	}
 	s.failed = res
 	return res, s.fail(statusError(res))
+}
+
+// send is RoundTrip of the transport below, which is not trusted to return a response or an error, nor a body.
+func (s *sending) send(r *http.Request) (*http.Response, error) {
+	res, err := s.t.next.RoundTrip(r)
+	switch {
+	case err != nil:
+		if res != nil && res.Body != nil {
+			_ = res.Body.Close()
+		}
+		return nil, err
+	case res == nil:
+		return nil, errNothing
+	case res.Body == nil:
+		res.Body = http.NoBody
+	}
+	return res, nil
 }
 
 // fail notes what a failed attempt leaves open, and whether the request can be sent again at all.

@@ -65,10 +65,7 @@ func transient(res *http.Response, keyed bool) bool {
 // something, such as [ErrNoKey], and otherwise a [*StatusError], also for a response of another transport. The body is not
 // read.
 func ErrorOf(res *http.Response) error {
-	var f *frame
-	if res.Request != nil {
-		f, _ = res.Request.Context().Value(frameKey{}).(*frame)
-	}
+	f := frameOf(res)
 	switch {
 	case f != nil && f.err != nil:
 		return f.err
@@ -80,4 +77,11 @@ func ErrorOf(res *http.Response) error {
 		e.outcome = holdfast.Unknown
 	}
 	return e
+}
+
+func frameOf(res *http.Response) (f *frame) {
+	if res.Request != nil {
+		f, _ = res.Request.Context().Value(frameKey{}).(*frame)
+	}
+	return f
 }

@@ -93,7 +93,8 @@ func (c *Cache[V]) letGo(ctx context.Context, k keys, token string) {
 	})
 }
 
-// renew keeps the lease alive until stop is called.
+// renew keeps the lease alive until stop is called. When ctx ends nobody here wants the value any more, and whoever does elsewhere
+// need not wait for a load that goes on all the same.
 func (c *Cache[V]) renew(ctx context.Context, k keys, token string) (stop func()) {
 	done := make(chan struct{})
 	c.tasks.Go(func() {
@@ -102,6 +103,9 @@ func (c *Cache[V]) renew(ctx context.Context, k keys, token string) (stop func()
 		for {
 			select {
 			case <-done:
+				return
+			case <-ctx.Done():
+				c.letGo(ctx, k, token)
 				return
 			case <-ticker.C:
 			}

@@ -81,7 +81,7 @@ func TestLostRepliesChangeNothing(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	var loads atomic.Int64
-	p, client := f.behind(2)
+	p, client := f.behind(4)
 	c := f.cache(client, constant("value", &loads), func(o *redisflight.Options[string]) {
 		o.Timeout, o.OwnerTimeout = 20*time.Second, time.Hour
 	})

@@ -53,7 +53,7 @@ func (f *fixture) behind(retries int) (*redisproxy.Proxy, *redis.Client) {
 	f.t.Helper()
 	p := redisproxy.Start(f.t, f.client.Options().Addr)
 	client := f.open(func(o *redis.Options) {
-		o.Addr, o.ReadTimeout, o.MaxRetries = p.Address, 500*time.Millisecond, retries
+		o.Addr, o.ReadTimeout, o.MaxRetries = p.Address, 1500*time.Millisecond, retries
 	})
 	if err := client.Ping(f.t.Context()).Err(); err != nil {
 		f.t.Fatal(err)
@@ -83,7 +83,7 @@ type load = func(ctx context.Context, key string) (string, error)
 // cache returns what stands for a process of its own.
 func (f *fixture) cache(client redisflight.Client, from load, change func(*redisflight.Options[string])) *redisflight.Cache[string] {
 	f.t.Helper()
-	o := &redisflight.Options[string]{Prefix: f.prefix, Observer: f, Jitter: -1}
+	o := &redisflight.Options[string]{Prefix: f.prefix, Observer: f, Jitter: -1, Timeout: 20 * time.Second} // a slow machine is no test
 	if change != nil {
 		change(o)
 	}

@@ -57,3 +57,31 @@ func TestALoadMayTakeLongerThanTheOwnerTimeout(t *testing.T) {
 		t.Errorf("%d loads", loads.Load())
 	}
 }
+
+// A load that goes on although all have left keeps no other process waiting: its lease is given back when they leave.
+func TestALoadThatIgnoresItsContextGivesTheLeaseBack(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	var loads atomic.Int64
+	long := func(o *redisflight.Options[string]) { o.OwnerTimeout = time.Hour }
+	begun, end := make(chan struct{}), make(chan struct{})
+	deaf := f.cache(f.client, func(context.Context, string) (string, error) {
+		close(begun)
+		<-end
+		return "late", nil
+	}, long)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { _, _ = deaf.Get(ctx, "key") })
+	<-begun
+	cancel()
+	other, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	want(t, "value")(f.cache(f.open(nil), constant("value", &loads), long).Get(other, "key"))
+	close(end)
+	all.Wait()
+	want(t, "value")(f.cache(f.client, constant("another", &loads), long).Get(t.Context(), "key"))
+	if loads.Load() != 1 {
+		t.Errorf("%d loads", loads.Load())
+	}
+}
