@@ -41,10 +41,10 @@ func TestALoadMayTakeLongerThanTheOwnerTimeout(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	var loads atomic.Int64
-	short := func(o *redisflight.Options[string]) { o.OwnerTimeout = 300 * time.Millisecond }
+	short := func(o *redisflight.Options[string]) { o.OwnerTimeout = time.Second }
 	from := func(context.Context, string) (string, error) {
 		loads.Add(1)
-		time.Sleep(1200 * time.Millisecond)
+		time.Sleep(2500 * time.Millisecond)
 		return "value", nil
 	}
 	var all sync.WaitGroup
