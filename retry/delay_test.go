@@ -40,16 +40,18 @@ func TestR03R16DelaysStayWithinTheCap(t *testing.T) {
 		if len(got) != 1999 {
 			t.Fatalf("%d delays", len(got))
 		}
-		bound, longest := min(c.base, c.most), time.Duration(0)
+		bound, longest, shortest := min(c.base, c.most), time.Duration(0), c.most
 		for i, d := range got {
 			if d <= 0 || d > bound {
 				t.Fatalf("base %v, most %v: delay %d is %v, above %v", c.base, c.most, i+1, d, bound)
 			}
 			bound = min(2*bound, c.most)
-			longest = max(longest, d)
+			if longest = max(longest, d); i > 100 {
+				shortest = min(shortest, d)
+			}
 		}
-		if longest <= c.most/2 {
-			t.Errorf("base %v, most %v: none of %d delays is above the half: %v", c.base, c.most, len(got), longest)
+		if longest <= c.most/2 || shortest > max(c.most/2, 1) {
+			t.Errorf("base %v, most %v: %d delays are between %v and %v, which is no full jitter", c.base, c.most, len(got), shortest, longest)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func (c *Cache[K, V]) refresh(ctx context.Context, key K, seen *entry[V]) {
 	switch {
 	case leads:
 		// Nobody waits who could give up. Once the value is over, callers do, and a load that hangs is theirs to leave.
-		timer := time.AfterFunc(time.Until(seen.hard)+seen.delta+pause, func() {
+		timer := time.AfterFunc(time.Until(seen.hard.Add(seen.delta+pause)), func() {
 			if c.group.flights.Leave(key, f) {
 				f.Lead.end(context.DeadlineExceeded)
 				observe(ctx, &c.group.o, EventAbandoned, key, 0, context.DeadlineExceeded)

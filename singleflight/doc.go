@@ -28,7 +28,8 @@
 //
 // # Failure modes
 //
-//   - A function that ignores its context goes on after all have left, and another may begin beside it.
+//   - A function that ignores its context goes on after all have left, and another may begin beside it. A refresh in the background
+//     that hangs counts as left when its value is over.
 //   - Invalidate before the commit: a load between the two stores what is old, until the TTL. So does a crash between commit and
 //     Invalidate, and a load that reads from a replica that lags.
 //   - Other processes: their caches do not hear of Invalidate. See package singleflight/redisflight, or choose a short TTL.

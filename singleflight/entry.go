@@ -23,11 +23,11 @@ type entry[V any] struct {
 }
 
 func (o *CacheOptions[V]) entry(r result[V], now time.Time, took time.Duration) *entry[V] {
-	part := 1.0
+	off := 0.0
 	if o.Jitter > 0 {
-		part -= o.Jitter * rand.Float64()
+		off = o.Jitter * rand.Float64()
 	}
-	span := func(d time.Duration) time.Time { return now.Add(min(d, time.Duration(float64(d)*part))) }
+	span := func(d time.Duration) time.Time { return now.Add(d - time.Duration(float64(d)*off)) }
 	if r.err != nil {
 		end := span(o.NotFoundTTL)
 		return &entry[V]{value: r.value, err: r.err, soft: end, hard: end, stale: end, delta: took}

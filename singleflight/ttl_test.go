@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -186,6 +187,39 @@ func TestARefreshThatHangsIsLeft(t *testing.T) {
 				ask(3, nil)
 				if err := cache.Close(t.Context()); err != nil {
 					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// The longest durations that there are do not overflow into short ones.
+func TestDurationsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	const ever = time.Duration(math.MaxInt64)
+	for name, o := range map[string]*singleflight.CacheOptions[int64]{
+		"exact":  {TTL: ever, SoftTTL: time.Minute, StaleIfError: ever, NotFoundTTL: ever, Jitter: -1, Beta: -1},
+		"random": {TTL: ever, SoftTTL: time.Minute, StaleIfError: ever, NotFoundTTL: ever, Jitter: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, o, func(tr *trial) {
+				tr.want(0, 1)
+				tr.version.Store(1)
+				time.Sleep(time.Minute)
+				tr.wantBehind(0, 2) // the refresh is not left at once
+				time.Sleep(loading)
+				synctest.Wait()
+				if abandoned := tr.seen.of(singleflight.EventAbandoned); len(abandoned) != 0 {
+					tr.t.Errorf("events: %+v", abandoned)
+				}
+				none := fmt.Errorf("none: %w", singleflight.ErrNotFound)
+				tr.fail.Store(&none)
+				tr.Invalidate("key")
+				for range 3 {
+					if _, err := tr.Get(tr.t.Context(), "key"); !errors.Is(err, none) || tr.loads.Load() != 3 {
+						tr.t.Errorf("%v after %d loads", err, tr.loads.Load())
+					}
 				}
 			})
 		})

@@ -8,7 +8,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/retry"
@@ -125,5 +128,75 @@ func TestEndlessBodies(t *testing.T) {
 	_ = res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("got %d", res.StatusCode)
+	}
+}
+
+// tracked counts those that are not closed.
+type tracked struct {
+	io.Reader
+
+	open *atomic.Int64
+	once sync.Once
+}
+
+func (b *tracked) Close() error {
+	b.once.Do(func() { b.open.Add(-1) })
+	return nil
+}
+
+// However a call ends, each body is closed: those of failed responses by the transport, the last one by the caller, and the
+// caller's own with the last attempt.
+func TestEveryBodyIsClosed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		o      retryhttp.Options
+		cancel time.Duration
+		answer func(n int) (int, error)
+	}{
+		"succeeds":     {answer: func(n int) (int, error) { return []int{503, 500, 200}[n-1], nil }},
+		"is used up":   {answer: func(int) (int, error) { return 503, nil }},
+		"is refused":   {answer: func(int) (int, error) { return 402, nil }},
+		"is lost":      {answer: func(int) (int, error) { return 0, io.ErrUnexpectedEOF }},
+		"is lost then": {answer: func(n int) (int, error) { return 503, []error{nil, nil, io.EOF}[n-1] }},
+		"is left":      {cancel: 50 * time.Millisecond, answer: func(int) (int, error) { return 503, nil }, o: retryhttp.Options{Retry: retry.Options{BaseDelay: time.Hour, MaxDelay: time.Hour}}},
+		"is late":      {answer: func(int) (int, error) { time.Sleep(2 * time.Second); return 200, nil }, o: retryhttp.Options{Retry: retry.Options{AttemptTimeout: time.Second}}},
+		"is too long":  {answer: func(int) (int, error) { return 503, nil }, o: retryhttp.Options{MaxBody: -1}},
+		"has no key":   {answer: func(int) (int, error) { return 503, nil }, o: retryhttp.Options{KeyHeader: "Another"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var open atomic.Int64
+				n := 0
+				body := func(text string) *tracked {
+					open.Add(1)
+					return &tracked{Reader: strings.NewReader(text), open: &open}
+				}
+				below := roundTripper(func(r *http.Request) (*http.Response, error) {
+					n++
+					_, _ = io.Copy(io.Discard, r.Body)
+					_ = r.Body.Close()
+					code, err := c.answer(n)
+					if err != nil {
+						return nil, err
+					}
+					return &http.Response{StatusCode: code, Body: body("answer"), Request: r}, nil
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if c.cancel > 0 {
+					time.AfterFunc(c.cancel, cancel)
+				}
+				r := request(t, "POST", "http://localhost", "k", "").WithContext(ctx)
+				r.Body, r.GetBody = body("question"), nil
+				res, err := retryhttp.New(below, &c.o).RoundTrip(r)
+				if err == nil {
+					_ = res.Body.Close()
+				}
+				if left := open.Load(); left != 0 {
+					t.Errorf("%d bodies are open after %d attempts: %v", left, n, err)
+				}
+			})
+		})
 	}
 }

@@ -29,6 +29,11 @@
 // A 4xx is taken for the server's word that it did nothing, except 408, which is often a gateway's, and 409, which can stand for
 // the same request under way. What breaks that: a server that answers 4xx after it has acted, and one that does not heed the key.
 //
+// The transport of net/http sends a request with a key, or an idempotent one, once more by itself when a connection that it had
+// kept dies under it. It has the same key then; budget, breaker and events do not see it.
+//
+// A reply whose header came is an answer: that its body is cut off is for the caller to see, and no reason to send again.
+//
 // # Storage
 //
 // None but the bytes of a body without GetBody, until the call returns.

@@ -76,6 +76,32 @@ func TestR01WhatIsSentAgain(t *testing.T) {
 	}
 }
 
+// What may be a key to one server and none to another is none.
+func TestWhatIsNoKey(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]http.Header{
+		"two":           {"Idempotency-Key": {"one", "two"}},
+		"the same":      {"Idempotency-Key": {"one", "one"}},
+		"empty":         {"Idempotency-Key": {""}},
+		"blank":         {"Idempotency-Key": {"  "}},
+		"quotes":        {"Idempotency-Key": {`""`}},
+		"not canonical": {"idempotency-key": {"one"}},
+		"another":       {"X-Request-Id": {"one"}},
+	} {
+		s := serve(t, status(failed, 201))
+		r := request(t, "POST", s.URL, "", "body")
+		r.Header = header
+		res, err := newClient(t, retryhttp.Options{}).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if err := retryhttp.ErrorOf(res); !errors.Is(err, retryhttp.ErrNoKey) || len(s.requests()) != 1 {
+			t.Errorf("%s: sent %d times: %v", name, len(s.requests()), err)
+		}
+	}
+}
+
 func TestR17TheReasonIsTold(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []int{failed, lost} {

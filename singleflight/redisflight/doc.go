@@ -15,7 +15,7 @@
 //     again: its callers get what is newer. In the process that invalidated, nobody who calls after it gets what is older; in
 //     others, only who joins a flight whose last reply is already on its way.
 //   - A process that dies while it loads is replaced within [Options].OwnerTimeout, whatever the TTL. A load that panics, fails
-//     or is left by all its callers gives the lease back at once.
+//     or is left by all its callers gives the lease back at once, also if it ignores its context and goes on.
 //   - A load may take longer than OwnerTimeout: the lease is renewed. A process that was paused beyond it has its fill refused.
 //   - No value can be taken for a lease, whatever its bytes: they are in different keys, and values in an envelope.
 //   - While Redis is away, loads happen, once at a time in each process, and nothing is stored.
