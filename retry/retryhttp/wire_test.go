@@ -116,6 +116,9 @@ func TestTheServerActsAndItsReplyIsLost(t *testing.T) {
 			{"DELETE", "", 3, 3, nil},
 			{"GET", "", 3, 3, nil},
 		} {
+			if name == "silence" && c.method != "POST" {
+				continue // each takes seconds
+			}
 			t.Run(name+", "+c.method+c.key, func(t *testing.T) {
 				t.Parallel()
 				l := keep(t, func(n int, conn net.Conn) bool {
