@@ -172,7 +172,7 @@ func (s *jobs[T]) sweeps() {
 func (s *jobs[T]) jobTables() {
 	names := lease.Names{Table: "own lease", Slots: `own "slot"; drop`}
 	if s.DB.Dialect().Capabilities.Schemas {
-		names.Schema = fmt.Sprintf(`schema of %q`, s.level)
+		names.Schema = fmt.Sprintf(`slots at %q, %d`, s.level, time.Now().UnixNano()) // others may run the suite
 	}
 	job := lease.NewJob(lease.NewSQL(s.DB, names), "a", &lease.JobOptions{Schedule: lease.Every(day)})
 	if err := job.Check(s.ctx); err == nil {
