@@ -58,7 +58,7 @@ test/race: ## the same on the servers that HOLDFAST_TEST_POSTGRES and HOLDFAST_T
 test/short: ## without the long campaigns
 	go test -short -timeout 10m work
 
-test/stress: $(SERVICES) ## the random campaigns and the crash stories, ROUNDS rounds each
+test/stress: $(SERVICES) ## the random campaigns, the soak of leases (10 minutes at 1000) and the crash stories, ROUNDS rounds each
 	HOLDFAST_ROUNDS=$(ROUNDS) $(SERVICES) -- $(MAKE) test/stress/inside
 
 test/stress/inside:
