@@ -171,15 +171,7 @@ var migrations embed.FS
 
 // Migrations holds the schema, a folder for each dialect. [Migrate] applies it; goose, golang-migrate, atlas and psql take
 // the same files.
-var Migrations = sub(migrations, "migrations")
-
-func sub(f fs.FS, dir string) fs.FS {
-	s, err := fs.Sub(f, dir)
-	if err != nil {
-		panic(err) // the folder is embedded above
-	}
-	return s
-}
+var Migrations, _ = fs.Sub(migrations, "migrations") // which fails only for a path that is none
 
 // Migrate creates the tables that o names, or brings them up to date. Nil options work. It may run at every start, in every
 // process at once. See [tx.Migrate] for the errors.
