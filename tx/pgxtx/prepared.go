@@ -22,7 +22,11 @@ type prepared struct {
 type statement struct {
 	sql    string
 	fenced bool
+	rows   bool // are read
 }
+
+// noRows are the columns of a statement that has none. Without any, pgconn would have them described anew each time.
+var noRows = []pgconn.FieldDescription{{}}
 
 const customDataKey = "github.com/holdfast-go/holdfast/tx/pgxtx"
 
@@ -42,7 +46,9 @@ func preparedOn(conn *pgx.Conn, p *pipe) *prepared {
 	return known
 }
 
-func key(s *tx.Stmt) statement { return statement{sql: s.SQL, fenced: s.MustAffect != nil} }
+func key(s *tx.Stmt) statement {
+	return statement{sql: s.SQL, fenced: s.MustAffect != nil, rows: len(s.Dest) > 0}
+}
 
 // lasting reports whether s comes again, and is worth a name: it has arguments, or is one of those that frame a transaction.
 // A COMMIT that goes alone has none, so that it works whatever the closure did to the statements of the session.
@@ -76,6 +82,9 @@ func (p *prepared) find(s *tx.Stmt) (known *pgconn.StatementDescription, fresh b
 func (p *prepared) learn(s *tx.Stmt, described *pgconn.StatementDescription) {
 	if known := p.known[key(s)]; known != nil {
 		described.Name = known.Name
+		if len(s.Dest) == 0 && len(described.Fields) == 0 {
+			described.Fields = noRows
+		}
 		p.known[key(s)] = described
 	}
 }
