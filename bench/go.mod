@@ -6,16 +6,19 @@ require (
 	github.com/avast/retry-go/v4 v4.7.0
 	github.com/avito-tech/go-transaction-manager/drivers/pgxv5/v2 v2.0.2
 	github.com/avito-tech/go-transaction-manager/trm/v2 v2.0.2
+	github.com/bsm/redislock v0.9.4
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/cockroachdb/cockroach-go/v2 v2.4.2
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/go-redis/redis_rate/v10 v10.0.1
+	github.com/go-redsync/redsync/v4 v4.17.0
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.22.0
+	github.com/redis/rueidis v1.0.79
 	github.com/sethvargo/go-retry v0.5.0
 	github.com/valyala/fasthttp v1.69.0
 	github.com/viccon/sturdyc v1.1.5

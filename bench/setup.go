@@ -44,7 +44,8 @@ type setup struct {
 	gorm         *gorm.DB
 	docs         docs
 
-	redis *redisSetup // nil outside of its group
+	redis   *redisSetup // nil outside of its groups
+	closers []func()    // what groups opened besides
 
 	drop func() error
 }
@@ -141,6 +142,9 @@ func execute(ctx context.Context, url, statements string) error {
 }
 
 func (s *setup) close() error {
+	for _, closeIt := range s.closers {
+		closeIt()
+	}
 	if s.pool != nil {
 		s.pool.Close()
 	}

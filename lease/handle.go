@@ -11,9 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jitter"
 )
 
-// releaseTimeout bounds a release, so that one which nobody waits for ends.
-const releaseTimeout = 5 * time.Second
-
 // An Advisory is a lease for efficiency: two holders do the same work twice now and then, and nothing worse. What must never
 // happen twice takes a [Held] and its fence. It is renewed until it is released or lost, and is safe for concurrent use.
 type Advisory struct {
@@ -26,9 +23,9 @@ type Advisory struct {
 
 	released atomic.Bool
 
-	mu       sync.Mutex // guards what follows
-	anchor   moment     // right before the request that was last granted was sent
-	timer    *time.Timer
+	mu       sync.Mutex  // guards what follows
+	anchor   moment      // right before the request that was last granted was sent
+	timer    *time.Timer // of the deadline; nil before the first renewal
 	limit    *time.Timer // HoldLimit; nil without
 	ended    error       // released, or why it was lost
 	asked    bool        // to resign
@@ -53,10 +50,9 @@ func newAdvisory(ctx context.Context, c *core, g Grant, anchor moment) *Advisory
 		since: anchor.at, usable: c.o.TTL - c.o.Margin, anchor: anchor,
 	}
 	h.ctx, h.cancel = context.WithCancelCause(h.enter(context.WithoutCancel(ctx)))
-	h.mu.Lock() // a timer may run before it is assigned
-	defer h.mu.Unlock()
-	h.timer = time.AfterFunc(h.usable-c.clock.since(anchor), h.expire)
 	if c.o.HoldLimit > 0 {
+		h.mu.Lock() // the timer may run before it is assigned
+		defer h.mu.Unlock()
 		h.limit = time.AfterFunc(c.o.HoldLimit, func() { _ = h.lose(HoldLimit, nil) })
 	}
 	return h
@@ -97,6 +93,16 @@ func (h *Advisory) Check() error {
 	return h.lose(Unreachable, failure)
 }
 
+// watch sets the timer of the deadline. It runs before the first renewal, a third into the lease: one that is held for a moment
+// needs no timer.
+func (h *Advisory) watch() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer == nil && h.ended == nil {
+		h.timer = time.AfterFunc(h.usable-h.core.clock.since(h.anchor), h.expire)
+	}
+}
+
 // expire runs when the deadline may have come, on a timer of its own: a request that hangs does not delay it.
 func (h *Advisory) expire() {
 	h.mu.Lock()
@@ -129,7 +135,9 @@ func (h *Advisory) end(reason error) (first bool, why error) {
 		return false, h.ended
 	}
 	h.ended = reason
-	h.timer.Stop()
+	if h.timer != nil {
+		h.timer.Stop()
+	}
 	if h.limit != nil {
 		h.limit.Stop()
 	}
@@ -191,7 +199,7 @@ const (
 )
 
 // Release gives the lease back and ends the handle's context. It does not heed the end of ctx, only its deadline, so that a
-// deferred release works in a request that was cancelled; 5 s is the longest that it takes. A second release is [AlreadyLost].
+// deferred release works in a request that was cancelled; 6 s is the longest that it takes. A second release is [AlreadyLost].
 // The error comes with ReleaseUnknown.
 func (h *Advisory) Release(ctx context.Context) (Released, error) {
 	if !h.released.CompareAndSwap(false, true) {

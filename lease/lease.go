@@ -51,6 +51,7 @@ type core struct {
 	clock   clock
 	renewer *claim.Renewer[*Advisory]
 	waits   waits
+	bound   bound
 	err     error
 }
 
@@ -214,11 +215,7 @@ func (c *core) abandon(ctx context.Context, t Term) {
 
 // release gives t back on a context that outlives that of the caller.
 func (c *core) release(ctx context.Context, t Term) (Released, error) {
-	bound := releaseTimeout
-	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil {
-		bound = min(bound, time.Until(deadline))
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+	ctx, cancel := c.bound.detach(ctx)
 	defer cancel()
 	held, err := c.store.Release(ctx, t)
 	c.waits.wake(t.Name)

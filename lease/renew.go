@@ -17,6 +17,7 @@ func (c *core) renew(handles []*Advisory) (again []time.Duration) {
 	var of []int // indices of handles
 	patience := c.o.TTL
 	for i, h := range handles {
+		h.watch()
 		if h.Check() != nil { // the machine slept, or it ended just before it was added
 			c.renewer.Remove(h)
 			continue

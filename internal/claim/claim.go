@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// A Renewer renews claims until they are removed. It has one goroutine while there are claims, and one more for each request
-// under way, so that a request which hangs delays no other. It is safe for concurrent use.
+// A Renewer renews claims until they are removed. It has a timer while there are claims, and a goroutine for each request under
+// way, so that a request which hangs delays no other. It is safe for concurrent use.
 type Renewer[C comparable] struct {
 	every time.Duration
 	most  int
 	renew func(batch []C) []time.Duration
 
-	mu      sync.Mutex // guards what follows
-	due     map[C]time.Time
-	running bool
-	changed chan struct{} // a claim was added, removed or sent
+	mu    sync.Mutex // guards what follows
+	due   map[C]time.Time
+	timer *time.Timer // nil before the first claim
+	next  time.Time   // when it runs; zero if it does not
 }
 
 // New returns a renewer of claims that are renewed about every so often, at most so many in one request. renew makes the
 // request, and returns for each of the batch, in its order, when to renew it again: [Renewer.Interval] after a success, sooner
 // after a failure. It must end before the claims do, and may call Remove.
 func New[C comparable](every time.Duration, most int, renew func(batch []C) (again []time.Duration)) *Renewer[C] {
-	return &Renewer[C]{every: every, most: most, renew: renew, due: map[C]time.Time{}, changed: make(chan struct{}, 1)}
+	return &Renewer[C]{every: every, most: most, renew: renew, due: map[C]time.Time{}}
 }
 
 // Interval is how long to wait before a renewal: as long as New was told, give or take a tenth, so that processes which
@@ -40,84 +40,63 @@ func (r *Renewer[C]) Add(c C, in time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.due[c] = time.Now().Add(in)
-	if !r.running {
-		r.running = true
-		go r.run()
-		return
-	}
-	r.nudge()
+	r.visitAt(r.due[c])
 }
 
 // Remove has c renewed no more. A request that is under way is not stopped.
 func (r *Renewer[C]) Remove(c C) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.due[c]; ok {
-		delete(r.due, c)
-		r.nudge()
+	delete(r.due, c) // the timer finds nothing: to stop and to set it each time would cost more than the claim
+}
+
+// visitAt lets visit run at that time, or sooner. The mutex is held.
+func (r *Renewer[C]) visitAt(at time.Time) {
+	if !r.next.IsZero() && !at.Before(r.next) {
+		return
+	}
+	r.next = at
+	if r.timer == nil {
+		r.timer = time.AfterFunc(time.Until(at), r.visit)
+		return
+	}
+	r.timer.Reset(time.Until(at))
+}
+
+// visit sends what is due.
+func (r *Renewer[C]) visit() {
+	batch := r.take()
+	for len(batch) > 0 {
+		n := min(len(batch), r.most)
+		go r.send(batch[:n:n])
+		batch = batch[n:]
 	}
 }
 
-func (r *Renewer[C]) nudge() {
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
-}
-
-// run sends what is due until there are no claims left.
-func (r *Renewer[C]) run() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		batch, next, more := r.take()
-		if !more {
-			return
-		}
-		for len(batch) > 0 {
-			n := min(len(batch), r.most)
-			go r.send(batch[:n:n])
-			batch = batch[n:]
-		}
-		timer.Reset(next)
-		select {
-		case <-timer.C:
-		case <-r.changed:
-		}
-	}
-}
-
-// idle is how long the renewer sleeps when all that there is, is under way.
-const idle = time.Hour
-
-// take returns what is due, or will be before half of the interval is over, and when to come again: so all claims come to be
-// renewed together. Those are due no more until they were sent.
-func (r *Renewer[C]) take() (batch []C, next time.Duration, more bool) {
+// take returns what is due, and with it what will be before half of the interval is over: so all claims come to be renewed
+// together. Those are due no more until they were sent.
+func (r *Renewer[C]) take() (batch []C) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.due) == 0 {
-		r.running = false
-		return nil, 0, false
-	}
-	now, first := time.Now(), time.Time{}
+	r.next = time.Time{}
+	now := time.Now()
+	until := now // what is taken
 	for _, at := range r.due {
-		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
-			first = at
+		if !at.IsZero() && !at.After(now) {
+			until = now.Add(r.every / 2)
 		}
-	}
-	switch {
-	case first.IsZero():
-		return nil, idle, true
-	case first.After(now):
-		return nil, first.Sub(now), true
 	}
 	for c, at := range r.due {
-		if !at.IsZero() && at.Before(now.Add(r.every/2)) {
+		switch {
+		case at.IsZero():
+		case until != now && at.Before(until):
 			batch = append(batch, c)
 			r.due[c] = time.Time{}
+		default:
+			r.visitAt(at)
 		}
 	}
-	return batch, 0, true
+	return batch
 }
 
 // send renews a batch, and says when each of it is due again.
@@ -129,7 +108,7 @@ func (r *Renewer[C]) send(batch []C) {
 	for i, c := range batch {
 		if _, still := r.due[c]; still {
 			r.due[c] = now.Add(again[i])
+			r.visitAt(r.due[c])
 		}
 	}
-	r.nudge()
 }

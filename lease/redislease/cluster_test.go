@@ -112,8 +112,8 @@ func TestALeaseIsInOneSlotWhateverItsName(t *testing.T) {
 			t.Errorf("%q has the key %q", name, key)
 		}
 		term := take(t, f, claim(name, "n", time.Minute))
-		if got := f.stored(t, name, "name"); got != name {
-			t.Errorf("%q is stored as %q", name, got)
+		if g, err := f.TryAcquire(t.Context(), claim(name, "m", time.Minute)); err != nil || g.Held || g.Holder != "holder n" {
+			t.Errorf("%q: %+v, %v", name, g, err)
 		}
 		renewed(t, f, true, term)
 		released(t, f, true, term)

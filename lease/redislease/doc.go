@@ -32,7 +32,8 @@
 //   - Each request is one script and one round trip, once the server knows the script; a refused one writes nothing. A process
 //     renews all its leases in one; in a cluster in one pipeline to each node, and a node that is down costs its own leases.
 //   - A lease that has run out, and that nobody has taken, is renewed.
-//   - A request ends with its context, also if go-redis does not heed it.
+//   - A request ends at the deadline of its context, also if go-redis does not heed it, and after a cancellation when a reply
+//     comes or the client's ReadTimeout is over.
 //   - A name may be any text. A lease is in one slot of a cluster, whatever its name.
 //
 // # Failure modes
@@ -50,14 +51,14 @@
 //
 // # Storage
 //
-// A hash for each lease, under a digest of its name, which stays for [Options].Retention after the last use: some 300 bytes.
-// [Store.KeyOf] says where. It needs Redis 6.2 or later, or Valkey, and a user that may run evalsha, eval, time, hmget, hset and
-// pexpire; [Store.Check] needs info as well.
+// A string for each lease, under a digest of its name, which stays for [Options].Retention after the last use: some 250 bytes.
+// [Store.KeyOf] says where and what. It needs Redis 6.2 or later, or Valkey, and a user that may run evalsha, eval, time, get and
+// set; [Store.Check] needs info as well.
 //
 // # Settings
 //
 // Set maxmemory-policy to noeviction. Let the client's ReadTimeout be below a third of the lease's TTL, so that a renewal which
-// got lost is sent again in time. ContextTimeoutEnabled saves a goroutine for each request.
+// got lost is sent again in time.
 //
 // # When not to use it
 //

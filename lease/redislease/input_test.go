@@ -2,6 +2,7 @@ package redislease_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -36,13 +37,47 @@ func TestWhatCannotBeUsedIsRefused(t *testing.T) {
 	}
 }
 
+// Nonces are told apart whatever they are.
+func TestNonces(t *testing.T) {
+	t.Parallel()
+	f := shared(t, nil)
+	for i, nonce := range []string{"a", "a b", "a ", " ", "", "1:a", "a 1:b "} {
+		name := fmt.Sprint(i)
+		term := take(t, f, claim(name, nonce, time.Minute))
+		for _, other := range []string{"a b c", "b", "  ", "1:a ", "a 1:b"} {
+			if g, err := f.TryAcquire(t.Context(), claim(name, other, time.Minute)); err != nil || g.Held || g.Holder != "holder "+nonce {
+				t.Errorf("%q got the lease of %q: %+v, %v", other, nonce, g, err)
+			}
+			wrong := term
+			wrong.Nonce = other
+			renewed(t, f, false, wrong)
+			released(t, f, false, wrong)
+		}
+		renewed(t, f, true, term)
+		released(t, f, true, term)
+	}
+}
+
+// What a holder says is told as it was said.
+func TestHoldersAndMeta(t *testing.T) {
+	t.Parallel()
+	f := shared(t, nil)
+	for i, text := range []string{"", " ", "1 2 3", "-", "\n", "\x00\xff", "{}", "日本"} {
+		c := lease.Claim{Name: fmt.Sprint(text, i), Nonce: "n", TTL: time.Minute, Holder: text, Meta: text + " meta"}
+		take(t, f, c)
+		if g, err := f.TryAcquire(t.Context(), claim(c.Name, "m", time.Minute)); err != nil || g.Holder != text || g.Meta != text+" meta" {
+			t.Errorf("%q is told as %q and %q, %v", text, g.Holder, g.Meta, err)
+		}
+	}
+}
+
 // Keys of others are left alone, and told.
 func TestKeysOfOthers(t *testing.T) {
 	t.Parallel()
 	f, ctx := shared(t, nil), t.Context()
 	must(t, f.client.LPush(ctx, f.KeyOf("list"), "x").Err())
-	must(t, f.client.HSet(ctx, f.KeyOf("hash"), "token", "rubbish").Err())
-	for _, name := range []string{"list", "hash"} {
+	must(t, f.client.Set(ctx, f.KeyOf("text"), "rubbish", 0).Err())
+	for _, name := range []string{"list", "text"} {
 		before := f.client.Dump(ctx, f.KeyOf(name)).Val()
 		if g, err := f.TryAcquire(ctx, claim(name, "n", time.Minute)); err == nil || g.Held {
 			t.Errorf("%+v, %v", g, err)

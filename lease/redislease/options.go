@@ -59,13 +59,14 @@ func missing(client Client) bool {
 	return false
 }
 
-// heeds reports whether the client stops to wait for a reply when the context of a request ends.
-func heeds(client Client) bool {
+// timeouts returns how long the client waits for a reply, 0 for as long as it takes, and whether it stops to wait at the deadline
+// of a context.
+func timeouts(client Client) (patience time.Duration, heeds bool) {
 	switch c := client.(type) {
 	case *redis.Client:
-		return c.Options().ContextTimeoutEnabled
+		return c.Options().ReadTimeout, c.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:
-		return c.Options().ContextTimeoutEnabled
+		return c.Options().ReadTimeout, c.Options().ContextTimeoutEnabled
 	}
-	return false
+	return 0, false
 }

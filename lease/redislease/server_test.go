@@ -164,7 +164,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, client.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err())
-	must(t, client.Do(ctx, "acl", "setuser", "default", "-hset").Err())
+	must(t, client.Do(ctx, "acl", "setuser", "default", "-set").Err())
 	if err := s.Check(ctx); err == nil || errors.Is(err, redislease.ErrServer) {
 		t.Errorf("without a right: %v", err)
 	}

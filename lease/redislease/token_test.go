@@ -3,6 +3,7 @@ package redislease_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,12 +11,26 @@ import (
 	"github.com/holdfast-go/holdfast/lease/redislease"
 )
 
-// stored is what Redis keeps of a lease.
-func (f *fixture) stored(t *testing.T, name, field string) string {
+// stored is what Redis keeps of a lease: see KeyOf.
+func (f *fixture) stored(t *testing.T, name string) (token, until int64) {
 	t.Helper()
-	text, err := f.client.HGet(t.Context(), f.KeyOf(name), field).Result()
+	text, err := f.client.Get(t.Context(), f.KeyOf(name)).Result()
 	must(t, err)
-	return text
+	fields := strings.Fields(text)
+	if len(fields[0]) != 16 || len(fields[1]) != 16 || len(fields[2]) != 16 {
+		t.Fatalf("stored is %q", text)
+	}
+	token, err = strconv.ParseInt(fields[0], 10, 64)
+	must(t, err)
+	until, err = strconv.ParseInt(fields[1], 10, 64)
+	must(t, err)
+	return token, until
+}
+
+// setToken has a lease say that its token was given by a server whose clock was ahead.
+func (f *fixture) setToken(t *testing.T, name string, token int64) {
+	t.Helper()
+	must(t, f.client.SetRange(t.Context(), f.KeyOf(name), 0, strconv.FormatInt(token, 10)).Err())
 }
 
 // B31: a number of 16 digits is not what tostring makes of it.
@@ -32,12 +47,18 @@ func TestTokensAreTheServersMicrosecondsToTheLastDigit(t *testing.T) {
 		if term.Token < before.UnixMicro() || term.Token > after.UnixMicro()+200 {
 			t.Fatalf("token %d is not between %d and %d", term.Token, before.UnixMicro(), after.UnixMicro())
 		}
-		if got := f.stored(t, term.Name, "token"); got != strconv.FormatInt(term.Token, 10) {
-			t.Fatalf("the token is %d, and stored as %s", term.Token, got)
+		token, until := f.stored(t, term.Name)
+		if token != term.Token {
+			t.Fatalf("the token is %d, and stored as %d", term.Token, token)
 		}
-		until, err := strconv.ParseInt(f.stored(t, term.Name, "until"), 10, 64)
-		if err != nil || until < before.Add(time.Minute).UnixMicro() || until > after.Add(time.Minute).UnixMicro() {
-			t.Fatalf("the lease lasts until %d, %v", until, err)
+		if until < before.Add(time.Minute).UnixMicro() || until > after.Add(time.Minute).UnixMicro() {
+			t.Fatalf("the lease lasts until %d, the clock says %d", until, before.UnixMicro())
+		}
+		renewed(t, f, true, term)
+		later, err := f.client.Time(t.Context()).Result()
+		must(t, err)
+		if _, until := f.stored(t, term.Name); until < after.Add(time.Minute).UnixMicro() || until > later.Add(time.Minute).UnixMicro() {
+			t.Fatalf("after its renewal the lease lasts until %d, the clock says %d", until, after.UnixMicro())
 		}
 		seen[term.Token] = true
 	}
@@ -52,7 +73,7 @@ func TestTokensRiseWhenTheClockIsBehind(t *testing.T) {
 	f := shared(t, nil)
 	last := take(t, f, claim("a", "n", time.Minute))
 	ahead := time.Now().Add(time.Hour).UnixMicro()
-	must(t, f.client.HSet(t.Context(), f.KeyOf("a"), "token", ahead).Err())
+	f.setToken(t, "a", ahead)
 	last.Token = ahead
 	for i := range 20 {
 		renewed(t, f, true, last)
@@ -72,7 +93,7 @@ func TestTokensRiseAfterAFlushAndAClockThatIsBehind(t *testing.T) {
 	f := shared(t, nil)
 	last := take(t, f, claim("a", "n", time.Minute))
 	last.Token = time.Now().Add(time.Hour).UnixMicro()
-	must(t, f.client.HSet(t.Context(), f.KeyOf("a"), "token", last.Token).Err())
+	f.setToken(t, "a", last.Token)
 	if g, err := f.TryAcquire(t.Context(), claim("a", "m", time.Minute)); err != nil || g.Held || g.Token != last.Token {
 		t.Fatalf("%+v, %v", g, err)
 	}
