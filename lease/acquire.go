@@ -20,15 +20,17 @@ func newNonce() string {
 }
 
 // acquire tries until the lease is free or ctx ends.
-func (c *core) acquire(ctx context.Context, name string) (*Advisory, Grant, error) {
+func (c *core) acquire(ctx context.Context, name string) (h *Advisory, g Grant, err error) {
 	since := time.Now()
 	woken, leave := c.waits.join(name)
 	defer leave()
+	waiter, leaveQueue := c.joinQueue(ctx, name)
+	defer func() { leaveQueue(h != nil) }()
 	var held *HeldError // by the last try that found out
 	var seen time.Time  // when that was
 	for attempt := 1; ; attempt++ {
 		wake := woken()
-		h, g, err := c.try(ctx, name, since, attempt)
+		h, g, err := c.try(ctx, name, waiter, since, attempt)
 		switch cause := context.Cause(ctx); {
 		case err == nil:
 			if held != nil {
@@ -52,6 +54,9 @@ func (c *core) acquire(ctx context.Context, name string) (*Advisory, Grant, erro
 // await pauses before the next try: with jitter, no longer than the lease has left.
 func (c *core) await(ctx context.Context, held *HeldError, wake <-chan struct{}) error {
 	longest := c.o.PollEvery
+	if c.o.Fair && held != nil && held.Ahead == 0 {
+		longest /= 5 // nobody else takes it while the next in turn sleeps
+	}
 	if held != nil && held.Remaining > 0 {
 		longest = min(longest, held.Remaining+10*time.Millisecond)
 	}

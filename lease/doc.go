@@ -90,6 +90,10 @@
 // A refused try locks and writes nothing. [Leases.Acquire] asks again with jitter, at the latest after Options.PollEvery; a release
 // in the same process wakes it.
 //
+// Options.Fair has them served in the order in which they came, from table lease_waiter: a try of one who waits is still one round
+// trip, and writes when it takes a place or has kept it for half of its time. Who dies while it waits delays those behind it, by four
+// PollEvery and 2 s at most.
+//
 // On SQLite, which has one writer, a take-over waits for the end of a guarded transaction because everybody does.
 //
 // # Settings

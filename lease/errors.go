@@ -76,6 +76,8 @@ type HeldError struct {
 	// Remaining is how long the lease runs if it is not renewed, a hint. At 0 or less it has run out, and waits for the end of
 	// a transaction that it guards.
 	Remaining time.Duration
+	// Ahead is how many wait in turn ahead of the caller, of leases with Options.Fair. The lease may be free then, and is theirs.
+	Ahead int
 }
 
 // Error names the holder.

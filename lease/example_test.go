@@ -123,3 +123,16 @@ func ExampleLeases_Watch() {
 	}
 	_ = follow
 }
+
+// Tenants that wait for a lease get it in the order in which they came, however often the others ask.
+func ExampleOptions_fair() {
+	var pool *pgxpool.Pool
+	leases := lease.NewAdvisory(lease.NewSQL(pgxtx.New(pool), lease.Names{}), &lease.Options{Fair: true})
+
+	export := func(ctx context.Context) error {
+		return leases.Run(ctx, "export", func(ctx context.Context, h *lease.Advisory) error {
+			return h.Check() // before each effect
+		})
+	}
+	_ = export
+}

@@ -34,6 +34,11 @@ type Options struct {
 	HoldLimit time.Duration
 	// PollEvery is the longest pause between two tries of one who waits. Default: 1 s.
 	PollEvery time.Duration
+	// Fair serves those who wait in the order in which they came. All who want a lease must have it, since who has not comes
+	// first. A try that waits writes its place now and then, and the next in turn asks five times in PollEvery; one that dies
+	// while it waits delays those behind it by four PollEvery and 2 s at most. The store must be a [Queuer]. Default: false,
+	// whoever asks at the right moment.
+	Fair bool
 	// Observer is told what happens to leases; see the Event constants. Default: silent.
 	Observer holdfast.Observer
 }
@@ -87,6 +92,9 @@ func newCore(store Store, o *Options) *core {
 	c.o.PollEvery = cmp.Or(c.o.PollEvery, time.Second)
 	c.renewer = claim.New(c.o.RenewEvery, maxRenewals, c.renew)
 	c.err = c.o.check()
+	if _, queues := store.(Queuer); c.o.Fair && !queues {
+		c.err = errors.Join(c.err, &UnsupportedError{Verb: "queue, which Options.Fair needs"})
+	}
 	return c
 }
 
@@ -142,7 +150,7 @@ func checkText(text string, longest int) string {
 // It also returns [*InputError], [ErrNested], and errors of the store, after which the lease may have been taken: then it is
 // released in the background.
 func (l *Leases[H]) TryAcquire(ctx context.Context, name string) (H, error) {
-	h, g, err := l.core.try(ctx, name, time.Now(), 1)
+	h, g, err := l.core.try(ctx, name, "", time.Now(), 1)
 	if err != nil {
 		var none H
 		return none, err
@@ -163,7 +171,7 @@ func (l *Leases[H]) Acquire(ctx context.Context, name string) (H, error) {
 }
 
 // try makes one request. The caller has waited since then, and this is its attempt of that number.
-func (c *core) try(ctx context.Context, name string, since time.Time, attempt int) (*Advisory, Grant, error) {
+func (c *core) try(ctx context.Context, name, waiter string, since time.Time, attempt int) (*Advisory, Grant, error) {
 	if err := errors.Join(c.err, checkName(name)); err != nil {
 		return nil, Grant{}, err
 	}
@@ -175,7 +183,7 @@ func (c *core) try(ctx context.Context, name string, since time.Time, attempt in
 	}
 	claim := Claim{Name: name, Holder: c.o.Holder, Meta: c.o.Meta, Nonce: newNonce(), TTL: c.o.TTL, AtLeast: c.o.AtLeast}
 	anchor := c.clock.read()
-	g, err := c.store.TryAcquire(ctx, claim)
+	g, err := c.ask(ctx, claim, waiter)
 	term := Term{Name: name, Token: g.Token, Nonce: claim.Nonce, TTL: c.o.TTL}
 	switch {
 	case err != nil:
@@ -184,7 +192,7 @@ func (c *core) try(ctx context.Context, name string, since time.Time, attempt in
 		}
 		return nil, g, err
 	case !g.Held:
-		err := &HeldError{Name: name, Holder: g.Holder, Meta: g.Meta, Token: g.Token, Remaining: g.Remaining}
+		err := &HeldError{Name: name, Holder: g.Holder, Meta: g.Meta, Token: g.Token, Remaining: g.Remaining, Ahead: g.Ahead}
 		c.observe(ctx, EventRefused, Term{Name: name, Token: g.Token}, time.Since(since), attempt, err)
 		return nil, g, err
 	}

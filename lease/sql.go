@@ -15,6 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/tx"
 )
 
+// waiterSuffix comes after the name of the table of leases, in that of those who wait in turn.
+const waiterSuffix = "_waiter"
+
 // DefaultTable is the table of leases.
 const DefaultTable = "lease"
 
@@ -74,7 +77,8 @@ func Migrate[T any](ctx context.Context, db *tx.DB[T], names Names) error {
 		Set: "lease", FS: Migrations, Schema: names.Schema,
 		Rename: map[string]string{
 			DefaultTable: table, DefaultTable + "_token": table + "_token", DefaultTable + "_deleted": table + "_deleted",
-			DefaultHighWater: cmp.Or(names.HighWater, DefaultHighWater), DefaultSlots: cmp.Or(names.Slots, DefaultSlots),
+			DefaultTable + waiterSuffix: table + waiterSuffix,
+			DefaultHighWater:            cmp.Or(names.HighWater, DefaultHighWater), DefaultSlots: cmp.Or(names.Slots, DefaultSlots),
 		},
 	})
 }
@@ -87,14 +91,14 @@ func (s *SQL[T]) Check(ctx context.Context) error {
 	}
 	return tx.CheckTables(ctx, s.db, tx.Table{Schema: s.names.Schema, Name: s.names.Table, Columns: []string{
 		"name", "token", "nonce", "holder", "meta", "acquired_at", "expires_at", "keep_until", "resign",
-	}})
+	}}, tx.Table{Schema: s.names.Schema, Name: s.names.Table + waiterSuffix, Columns: []string{"name", "waiter", "ticket", "expires_at"}})
 }
 
 // Capabilities implements [Store]. The token survives a failover if the acquisition reached the standby.
 func (s *SQL[T]) Capabilities() Capabilities {
 	return Capabilities{
 		Fencing: true, ExactGuard: true, TokenSurvivesDeletion: Yes, TokenSurvivesFailover: IfSynchronous,
-		HoldSurvivesFailover: IfSynchronous, RenewsExpired: true, Lists: true, Resigns: true, Evicts: true,
+		HoldSurvivesFailover: IfSynchronous, RenewsExpired: true, Lists: true, Resigns: true, Evicts: true, Queues: true,
 	}
 }
 
@@ -162,8 +166,12 @@ func (s *SQL[T]) TryAcquire(ctx context.Context, c Claim) (g Grant, err error) {
 // describe looks who has the lease, where the statement that tried could not tell: on SQLite, and when somebody took it at the
 // same moment.
 func (s *SQL[T]) describe(ctx context.Context, g *Grant) error {
+	return look(ctx, s.db.Conn(), s.sql.look, g)
+}
+
+func look(ctx context.Context, conn tx.Conn, query string, g *Grant) error {
 	var remaining int64
-	err := s.db.Conn().QueryRow(ctx, s.sql.look, g.Name).Scan(&g.Token, &g.Holder, &g.Meta, &remaining)
+	err := conn.QueryRow(ctx, query, g.Name).Scan(&g.Token, &g.Holder, &g.Meta, &remaining)
 	g.Remaining = time.Duration(remaining) * time.Microsecond
 	if errors.Is(err, tx.ErrNoRows) {
 		return nil
@@ -229,12 +237,14 @@ func (s *SQL[T]) Release(ctx context.Context, t Term) (held bool, err error) {
 type texts struct {
 	acquire, look, renew, release, guard string
 	list, resign, cut, renumber          string
+	inTurn, gone, place, ahead, leave    string
 }
 
 func newTexts(d *tx.Dialect, names Names) texts {
 	s := texts{
 		acquirePostgres, lookPostgres, renewPostgres, releasePostgres, guardPostgres,
 		listPostgres, resignSQL, cutPostgres, renumberPostgres,
+		inTurnPostgres, "", "", "", leaveSQL,
 	}
 	holding := holdingPostgres
 	tokens := d.Table(names.Schema, names.Table+"_token")
@@ -242,6 +252,7 @@ func newTexts(d *tx.Dialect, names Names) texts {
 		s = texts{
 			acquireSQLite, lookSQLite, renewSQLite, releaseSQLite, guardSQLite,
 			listSQLite, resignSQL, cutSQLite, evictSQLite,
+			"", goneSQLite, placeSQLite, aheadSQLite, leaveSQL,
 		}
 		holding = holdingSQLite
 	} else {
@@ -249,9 +260,11 @@ func newTexts(d *tx.Dialect, names Names) texts {
 	}
 	in := strings.NewReplacer(
 		"{table}", d.Table(names.Schema, names.Table), "{tokens}", tokens, "{now}", d.Now, "{holding}", holding,
+		"{waiters}", d.Table(names.Schema, names.Table+waiterSuffix),
 	)
 	for _, text := range []*string{
 		&s.acquire, &s.look, &s.renew, &s.release, &s.guard, &s.list, &s.resign, &s.cut, &s.renumber,
+		&s.inTurn, &s.gone, &s.place, &s.ahead, &s.leave,
 	} {
 		*text = in.Replace(*text)
 	}

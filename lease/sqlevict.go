@@ -151,6 +151,8 @@ where name = $1`
 
 // evictAlone is the one writer, once it is its turn: no transaction of the holder's is open then.
 func (s *SQL[T]) evictAlone(ctx context.Context, name string, h *Holding, held *bool, blocked *BlockedError) error {
+	ctx, cancel := apart(ctx)
+	defer cancel()
 	for attempt := 1; ; attempt++ {
 		err := s.db.With(tx.Options{Attempts: 1}).Do(ctx, func(ctx context.Context, t T) error {
 			conn := s.db.Tx(t)

@@ -53,6 +53,8 @@ type Grant struct {
 	// and a transaction that it guards is still open. They are hints.
 	Holder, Meta string
 	Remaining    time.Duration
+	// Ahead is how many wait ahead of the claimer, if they wait in turn.
+	Ahead int
 }
 
 // A Term is one acquisition, as it is renewed and released.
@@ -102,6 +104,6 @@ type Capabilities struct {
 	HoldSurvivesFailover Durability
 	// RenewsExpired: a lease that ran out and that nobody has taken since can be renewed.
 	RenewsExpired bool
-	// Lists, Resigns and Evicts: the store is a [Lister], a [Resigner], an [Evicter].
-	Lists, Resigns, Evicts bool
+	// Lists, Resigns, Evicts and Queues: the store is a [Lister], a [Resigner], an [Evicter], a [Queuer].
+	Lists, Resigns, Evicts, Queues bool
 }

@@ -96,6 +96,10 @@ func TestRoundTrips(t *testing.T) {
 					_, err := r.store.Release(r.ctx, lease.Term{Name: "nobody's", Nonce: "none"})
 					r.must(err)
 				}},
+				{"a try in turn costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
+					_, err := r.store.TryInTurn(r.ctx, lease.Claim{Name: h.Name(), Nonce: "n", TTL: time.Hour}, lease.Waiter{ID: "w", TTL: time.Hour})
+					r.must(err)
+				}},
 				{"a page of the list costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
 					_, err := r.leases.List(r.ctx, lease.Page{})
 					r.must(err)
