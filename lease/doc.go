@@ -49,6 +49,11 @@
 // resignation whoever else stands comes first, at the price of Options.PollEvery without a leader where nobody does. [Leases.Leader]
 // and [Leases.Watch] are for those who look on.
 //
+// # Semaphores
+//
+// A [Semaphore] lets a number of holders in at the same time. Each has a slot, which is a lease with a fence of its own, so that a
+// holder of the past is refused as ever; the fences of two slots have no order. To be refused costs a round trip for each slot.
+//
 // # Operators
 //
 // [Leases.List] tells who holds what, [Leases.RequestResign] asks a holder to let go, and [Leases.Evict] takes the lease from one that

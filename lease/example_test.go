@@ -136,3 +136,20 @@ func ExampleOptions_fair() {
 	}
 	_ = export
 }
+
+// At most four instances import at the same time, and each commits only while it has its slot.
+func ExampleSemaphore() {
+	var pool *pgxpool.Pool
+	db := pgxtx.New(pool)
+	slots := lease.NewSemaphore(lease.New(lease.NewSQL(db, lease.Names{}), nil), "import", 4)
+
+	importFile := func(ctx context.Context, name string) error {
+		return slots.Run(ctx, func(ctx context.Context, h *lease.Held) error {
+			return lease.Do(ctx, db, h, func(ctx context.Context, t pgx.Tx) error {
+				_, err := t.Exec(ctx, "update file set imported = true where name = $1", name)
+				return err
+			})
+		})
+	}
+	_ = importFile
+}

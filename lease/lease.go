@@ -227,6 +227,7 @@ func (c *core) release(ctx context.Context, t Term) (Released, error) {
 	defer cancel()
 	held, err := c.store.Release(ctx, t)
 	c.waits.wake(t.Name)
+	c.waits.wake(semaphoreOf(t.Name))
 	switch {
 	case err != nil:
 		return ReleaseUnknown, err

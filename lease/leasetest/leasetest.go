@@ -23,7 +23,7 @@ type rule struct {
 
 // Run checks every promise, each on a store that open makes for it, empty, in parallel.
 func Run(t *testing.T, open func(t testing.TB) lease.FencingStore) {
-	for _, r := range slices.Concat(storeRules(), leaseRules(), electionRules(), operateRules(), queueRules()) {
+	for _, r := range slices.Concat(storeRules(), leaseRules(), electionRules(), operateRules(), queueRules(), semaphoreRules()) {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
