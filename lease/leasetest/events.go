@@ -11,16 +11,18 @@ type events chan holdfast.Event
 
 func (e events) Observe(_ context.Context, event holdfast.Event) { e <- event }
 
-// count takes what was told so far, and counts one kind of it.
-func (e events) count(kind holdfast.EventKind) (n int) {
+// of takes what was told so far, and returns one kind of it.
+func (e events) of(kind holdfast.EventKind) (told []holdfast.Event) {
 	for {
 		select {
 		case event := <-e:
 			if event.Kind == kind {
-				n++
+				told = append(told, event)
 			}
 		default:
-			return n
+			return told
 		}
 	}
 }
+
+func (e events) count(kind holdfast.EventKind) int { return len(e.of(kind)) }

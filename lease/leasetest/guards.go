@@ -39,6 +39,7 @@ func RunGuards[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 	for _, r := range []guardRule[T]{
 		{"guarded", "the holder's guard passes, in Do, in a nested closure and in a foreign transaction", (*guards[T]).guarded},
 		{"fenced", "a holder of the past is refused, and what it wrote is undone", (*guards[T]).fenced},
+		{"fenced is told", "the observer is told of a refusal by the guard of Do, with the fence and the attempt", (*guards[T]).fencedIsTold},
 		{"exact", "while a guarded transaction is open, nobody takes the lease, also when it has run out", (*guards[T]).exact},
 		{"renewal passes", "a guarded transaction does not keep the lease from being renewed or released", (*guards[T]).renewalPasses},
 		{"taken in between", "who lost the lease after the snapshot of its transaction does not commit", (*guards[T]).takenInBetween},
@@ -170,6 +171,28 @@ func (s *guards[T]) fenced() {
 	s.want(h.Fence().Guard(s.ctx, s.DB.Tx(f.Tx)), lease.ErrFenced)
 	s.must(f.Rollback(s.ctx))
 	s.wrote(h.Name(), 0)
+}
+
+func (s *guards[T]) fencedIsTold() {
+	seen := make(events, 100)
+	h, err := lease.New(s.store, &lease.Options{TTL: long, Observer: seen}).Acquire(s.ctx, s.lease("told"))
+	s.must(err)
+	s.must(lease.Do(s.ctx, s.DB, h, func(context.Context, T) error { return nil }))
+	if n := seen.count(lease.EventFenced); n != 0 {
+		s.Fatalf("told %d refusals of a holder who passed", n)
+	}
+	s.steal(h)
+	s.want(lease.Do(s.ctx, s.DB, h, func(context.Context, T) error { return nil }), lease.ErrFenced)
+	told := seen.of(lease.EventFenced)
+	if len(told) != 1 {
+		s.Fatalf("told %d refusals", len(told))
+	}
+	for _, e := range told {
+		var fenced *lease.FencedError
+		if !errors.As(e.Err, &fenced) || fenced.Fence.Token != h.Fence().Token || e.Name != h.Name() || e.Attempt != 1 {
+			s.Fatalf("told %+v", e)
+		}
+	}
 }
 
 func (s *guards[T]) exact() {
