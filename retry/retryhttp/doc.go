@@ -17,7 +17,8 @@
 //   - The caller's request is not changed. A body is sent again from GetBody, or from the bytes that were kept, up to
 //     Options.MaxBody; a longer one is sent once.
 //   - The body of a response can be read for as long as the caller's context allows, also after Options.Retry.AttemptTimeout.
-//   - The bodies of failed responses are read within bounds and closed, so that connections are used again.
+//   - The bodies of failed responses are read within bounds and closed, so that connections are used again. One that net/http
+//     unpacks is closed unread.
 //   - Retry-After, in both its forms, is heeded up to Options.Retry.MaxDelay.
 //   - Nothing is sent while the transaction around the context holds row locks; see holdfast.ExternalCall.
 //
@@ -27,7 +28,8 @@
 // effect. Without a response the error is a [*retry.Error].
 //
 // A 4xx is taken for the server's word that it did nothing, except 408, which is often a gateway's, and 409, which can stand for
-// the same request under way. What breaks that: a server that answers 4xx after it has acted, and one that does not heed the key.
+// the same request under way. After the redirection of a POST, the outcome of a failure is unknown, whatever became of the GET
+// that followed. What breaks that: a server that answers 4xx after it has acted, and one that does not heed the key.
 //
 // The transport of net/http sends a request with a key, or an idempotent one, once more by itself when a connection that it had
 // kept dies under it. It has the same key then; budget, breaker and events do not see it.

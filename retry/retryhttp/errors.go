@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/retry"
@@ -76,4 +77,41 @@ func sent(err error, unsent bool) error {
 		return err
 	}
 	return &sendError{err, unsent}
+}
+
+// A followError is that of a request that a redirection led to, from one that may have had its effect.
+type followError struct {
+	error
+	method string
+}
+
+func (e *followError) Error() string {
+	return fmt.Sprintf("retryhttp: after the redirection of a %s, which may have had its effect: %v", e.method, e.error)
+}
+
+func (e *followError) Unwrap() error { return e.error }
+
+// Outcome is that of all the requests.
+func (e *followError) Outcome() holdfast.Outcome { return holdfast.Unknown }
+
+// whole returns err as that of all the requests which redirections led from one to the next: http.Client returns only what
+// became of the last, and a proof that this one did nothing says nothing of the first.
+func whole(r *http.Request, err error) error {
+	if method := followed(r); err != nil && method != "" {
+		return &followError{err, method}
+	}
+	return err
+}
+
+// followed returns the method of the request that a redirection led from to r, if it may have had an effect. 307 and 308 ask to
+// send it elsewhere: they are the server's word that it did nothing.
+func followed(r *http.Request) (method string) {
+	for r.Response != nil && r.Response.Request != nil {
+		code := r.Response.StatusCode
+		r = r.Response.Request
+		if !reads(r.Method) && code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect {
+			return r.Method
+		}
+	}
+	return ""
 }

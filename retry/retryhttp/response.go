@@ -9,9 +9,10 @@ import (
 // drainTime is how long the rest of a failed response is waited for. It has had the delay before the attempt to arrive.
 const drainTime = 250 * time.Millisecond
 
-// drain reads what is left of a failed response, so that the connection can be used again, and closes it.
+// drain reads what is left of a failed response, so that the connection can be used again, and closes it. What net/http
+// unpacks is not read: to close that waits for a Read that waits for the first bytes.
 func drain(res *http.Response, limit int64) {
-	if res.ContentLength <= limit {
+	if res.ContentLength <= limit && !res.Uncompressed {
 		timer := time.AfterFunc(drainTime, func() { _ = res.Body.Close() })
 		_, _ = io.CopyN(io.Discard, res.Body, limit)
 		timer.Stop()

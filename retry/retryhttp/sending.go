@@ -133,9 +133,11 @@ func (s *sending) fail(err error) error {
 // finish returns what RoundTrip does.
 func (s *sending) finish(ctx context.Context, res *http.Response, err error) (*http.Response, error) {
 	s.close()
-	switch {
-	case err == nil:
+	if err == nil {
 		return res, nil
+	}
+	err = whole(s.r, err)
+	switch {
 	case res == nil:
 		return nil, err
 	case ctx.Err() != nil: // nobody could read the body any more

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,3 +95,14 @@ func request(t *testing.T, method, url, key, body string) *http.Request {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// serveRaw lets each request be answered by the next handler, and those beyond by the last.
+func serveRaw(t *testing.T, answers ...http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	var n atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answers[min(int(n.Add(1)), len(answers))-1](w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}

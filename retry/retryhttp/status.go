@@ -26,7 +26,7 @@ func (e *StatusError) Error() string {
 
 // Outcome is NotApplied for a 4xx, which is the server's word that it refused, and Unknown for a 5xx, for 408, which is often
 // a gateway's, and for 409, which can stand for the same request under way. It is Unknown too if an earlier attempt may
-// have had its effect.
+// have had its effect, or the request that a redirection led from.
 func (e *StatusError) Outcome() holdfast.Outcome { return e.outcome }
 
 // Transient reports whether another attempt may fare better: for 408, 425, 429, 500, 502, 503 and 504, and for 409 with
@@ -73,7 +73,7 @@ func ErrorOf(res *http.Response) error {
 		return nil
 	}
 	e := statusError(res)
-	if f != nil && f.unknown {
+	if f != nil && f.unknown || res.Request != nil && followed(res.Request) != "" {
 		e.outcome = holdfast.Unknown
 	}
 	return e

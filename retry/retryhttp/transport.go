@@ -49,7 +49,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close() // as every transport has to
 		}
-		return nil, err
+		return nil, whole(r, err)
 	}
 	var host string
 	if r.URL != nil {
@@ -74,11 +74,10 @@ func (t *Transport) CloseIdleConnections() {
 func (s *sending) operation(ctx context.Context) retry.Operation {
 	s.keyed = true
 	op := retry.Idempotent
-	switch s.r.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
-		s.read = true
+	switch s.read = reads(s.r.Method); {
+	case s.read:
 		op = retry.Read
-	case http.MethodPut, http.MethodDelete:
+	case s.r.Method == http.MethodPut, s.r.Method == http.MethodDelete:
 	default:
 		key := keyOf(s.r.Header, s.t.o.KeyHeader)
 		if s.keyed = key != ""; s.keyed {
@@ -91,6 +90,15 @@ func (s *sending) operation(ctx context.Context) retry.Operation {
 		return retry.Once.Because(retry.ErrNested)
 	}
 	return op
+}
+
+// reads reports whether requests of that method have no effect.
+func reads(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
+		return true
+	}
+	return false
 }
 
 func (t *Transport) reason(method string) error {
