@@ -19,8 +19,8 @@ type BreakerOptions struct {
 
 // A Breaker keeps attempts off a target while it is down: after some failures in a row it refuses them for a time, then lets
 // one through to see. Give one to the policies of each target. What counts as a failure is an error that may pass; a refusal
-// by the target, such as a 404, shows that it is up, and the cancellation of a caller shows nothing. It is safe for
-// concurrent use.
+// by the target, such as a 404, shows that it is up. The end of a caller's context shows nothing, its deadline included: set
+// Options.AttemptTimeout, so that a target that hangs is seen. It is safe for concurrent use.
 type Breaker struct {
 	o BreakerOptions
 	// troubled is false while the breaker is closed and no attempt failed since the last success: then nothing is to be done.

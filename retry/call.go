@@ -43,7 +43,7 @@ func (c *call) succeed(ctx context.Context) {
 
 // fail decides what follows a failed attempt. It returns nil when the next attempt is due, after the wait for it.
 func (c *call) fail(ctx context.Context, err error) error {
-	v := c.p.o.Classify(err)
+	v := c.judge(err)
 	c.unknown = c.unknown || v.Outcome == holdfast.Unknown
 	var cause error
 	if ctx.Err() != nil {
@@ -71,6 +71,22 @@ func (c *call) fail(ctx context.Context, err error) error {
 	e.transient = v.Stop == nil && ctx.Err() == nil && stop != ErrBudget && stop != ErrOpen //nolint:errorlint // they are ours
 	c.observe(ctx, EventGaveUp, 0, e)
 	return e
+}
+
+// judge asks what an error means. The place of a probe is free again also if that panics.
+func (c *call) judge(err error) Verdict {
+	if c.p.o.Breaker == nil {
+		return c.p.o.Classify(err)
+	}
+	judged := false
+	defer func() {
+		if !judged {
+			c.p.o.Breaker.done(c.permit, neutral)
+		}
+	}()
+	v := c.p.o.Classify(err)
+	judged = true
+	return v
 }
 
 // neverAsked tells a refusal by this process, of which the target knows nothing.

@@ -29,7 +29,7 @@ type Verdict struct {
 //   - a method SafeToRetry() bool that returns true, or a SQLSTATE of a serialization failure or deadlock: not applied.
 //   - a dial that failed, or a name that was not found: not applied, since nothing was sent. Reading and writing prove
 //     nothing: unknown, also where a dial that failed was joined to it, as by errors.Join.
-//   - a context that was cancelled: unknown, and permanent, since somebody wanted that. One whose time ran out: unknown.
+//   - a context that was cancelled: permanent, since somebody wanted that, and unknown, unless it was in a dial. One whose time ran out: unknown.
 //   - anything else: unknown, and may pass.
 //
 // [Permanent] and backoff.Permanent stop in any case. A method RetryAfter() time.Duration, or [After], is a hint. An error
@@ -44,9 +44,10 @@ func Classify(err error) Verdict {
 	transient := true
 	switch {
 	case f.stated:
-		transient = f.transient || !f.passes && f.outcome == holdfast.Unknown
+		transient = f.transient || !f.passes && f.outcome == holdfast.Unknown && !f.canceled
 	case f.unsent:
 		v.Outcome = holdfast.NotApplied
+		transient = !f.canceled
 	case f.canceled:
 		transient = false
 	}

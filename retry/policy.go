@@ -62,7 +62,7 @@ func New(o *Options) *Policy {
 	if o != nil {
 		p.o = *o
 	}
-	if p.o.Attempts == 0 {
+	if p.o.Attempts == 0 || p.o.Attempts < NoLimit {
 		p.o.Attempts = 3
 	}
 	if p.o.BaseDelay <= 0 {

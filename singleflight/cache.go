@@ -47,7 +47,10 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 		kind = EventStale
 	}
 	observe(ctx, &c.group.o, kind, key, 0, e.err)
-	return c.copy(e.value), e.err
+	if e.err != nil {
+		return e.value, e.err // there is nothing to copy
+	}
+	return c.copy(e.value), nil
 }
 
 // Invalidate forgets keys: callers from here on get what a load comes to that begins after it. A load under way is not stored.
@@ -129,7 +132,9 @@ func (c *Cache[K, V]) settle(key K, f *flightOf[V], r result[V], took time.Durat
 	now := time.Now()
 	notFound := r.err != nil && c.o.NotFoundTTL > 0 && c.o.NotFound(r.err)
 	if r.err != nil && !notFound {
-		c.kept.rest(key, now.Add(pause))
+		if f.Current() { // else the load was left or forgotten, which says nothing of the source
+			c.kept.rest(key, now.Add(pause))
+		}
 		return
 	}
 	if !c.kept.put(key, c.o.entry(r, now, took), f.Current) {

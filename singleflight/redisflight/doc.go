@@ -1,7 +1,8 @@
 // Package redisflight is a cache in Redis whose misses load once across all processes, and which does not store what was
 // invalidated while it was being loaded.
 //
-//	users := redisflight.New(client, loadUser, nil) // a *redis.Client or *redis.ClusterClient of go-redis
+//	// client is a *redis.Client or *redis.ClusterClient of go-redis; each cache has a prefix of its own
+//	users := redisflight.New(client, loadUser, &redisflight.Options[User]{Prefix: "users:"})
 //	user, err := users.Get(ctx, "42")
 //	err = users.Invalidate(ctx, "42") // after the commit that changed it
 //

@@ -31,7 +31,8 @@ type Options[V any] struct {
 	// OwnerTimeout is how long after its death a process that was loading keeps others waiting. A load may take longer: its
 	// lease is renewed three times as often. Default: 5 seconds.
 	OwnerTimeout time.Duration
-	// Prefix begins all keys. It must have no brace. Default: "flight:".
+	// Prefix begins all keys. It must have no brace. Caches of one Redis that load different things need different prefixes:
+	// under one prefix, the same key is the same value. Default: "flight:".
 	Prefix string
 	// Timeout is how long Redis may take to answer before a load goes on without it. Default: 1 second.
 	Timeout time.Duration
