@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"text/tabwriter"
@@ -15,7 +16,9 @@ type group struct {
 	local    bool  // not over the network
 	callers  []int // instead of those of the command line
 	rounds   int   // at most
-	calls    int   // that an operation makes, so that measuring costs little beside them. Default: 1.
+	// report measures and prints by itself what is no rate, in the place of variants.
+	report func(ctx context.Context, s *setup) error
+	calls  int // that an operation makes, so that measuring costs little beside them. Default: 1.
 }
 
 // A bar is a ratio to hold, without and with a network.
@@ -81,6 +84,7 @@ var groups = []group{
 	leases,
 	renewals,
 	redisLeases,
+	waiting,
 	flights,
 	redisFlights,
 	retries,

@@ -103,6 +103,9 @@ func (p plan) group(ctx context.Context, dsn string, g group, lag time.Duration,
 			err = e
 		}
 	}()
+	if g.report != nil {
+		return g.report(ctx, s)
+	}
 	results := make([][][]slice, len(counts))
 	variants := g.variants(s)
 	for i, callers := range counts {
