@@ -84,8 +84,8 @@ func (c *Cache[K, V]) wait(ctx context.Context, key K, seen *entry[V]) (V, error
 	if err == nil {
 		return c.copy(value), nil
 	}
-	// What the caller saw may be forgotten by now, and is what must not be served then.
-	if e := c.kept.get(key); e != nil && e == seen && ctx.Err() == nil && !errors.Is(err, ErrClosed) && e.serves(time.Now()) {
+	// What is kept by now, and not what the caller saw: that may be forgotten.
+	if e := c.kept.get(key); e != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) && e.serves(time.Now()) {
 		observe(ctx, &c.group.o, EventStale, key, 0, err)
 		return c.copy(e.value), nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -142,5 +143,42 @@ func TestNobodyGetsWhatWasInvalidatedBefore(t *testing.T) {
 	readers.Wait()
 	if err := cache.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The same where an invalidation meets the end of a load, each time at another moment, and what is stored would stay for an hour.
+func TestNothingStaleStaysWhereAnInvalidationMeetsALoad(t *testing.T) {
+	t.Parallel()
+	random := random(t)
+	rounds := 100_000
+	if testing.Short() {
+		rounds = 30_000
+	}
+	var version, loading atomic.Int64
+	spin := func(n int) {
+		for range n {
+			loading.Load()
+		}
+	}
+	for round := range rounds {
+		length := random.IntN(2000)
+		cache := singleflight.NewCache(func(context.Context, int) (int64, error) {
+			read := version.Load()
+			loading.Store(int64(round + 1))
+			spin(length)
+			return read, nil
+		}, &singleflight.CacheOptions[int64]{TTL: time.Hour, Beta: -1})
+		var reader sync.WaitGroup
+		reader.Go(func() { _, _ = cache.Get(context.Background(), 1) })
+		for loading.Load() <= int64(round) {
+			runtime.Gosched()
+		}
+		spin(random.IntN(4000))
+		v := version.Add(1)
+		cache.Invalidate(1)
+		reader.Wait()
+		if got, err := cache.Get(context.Background(), 1); got != v || err != nil {
+			t.Fatalf("round %d: got version %d, %v; %d was invalidated before", round, got, err, v-1)
+		}
 	}
 }

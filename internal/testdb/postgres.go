@@ -20,6 +20,43 @@ const PostgresBinEnv = "HOLDFAST_POSTGRES_BIN"
 func StartPostgres(ctx context.Context) (*Server, error) { return startPostgres(ctx, FreePort) }
 
 func startPostgres(ctx context.Context, ports func(context.Context) (int, error)) (*Server, error) {
+	return startCluster(ctx, ports, newCluster)
+}
+
+// StartPostgresStandby starts a PostgreSQL server that follows primary, asynchronously, and answers queries. The function
+// pg_promote() makes it a primary. The caller closes it.
+func StartPostgresStandby(ctx context.Context, primary *Server) (*Server, error) {
+	return startCluster(ctx, FreePort, func(data string, command program) error {
+		out, err := command("pg_basebackup", "-D", data, "-d", primary.URL(), "-R", "-X", "stream", "-c", "fast", "--no-sync").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("pg_basebackup: %w: %s", err, out)
+		}
+		return nil
+	})
+}
+
+// A program makes a command of one of PostgreSQL's programs.
+type program func(name string, args ...string) *exec.Cmd
+
+// newCluster makes an empty database.
+func newCluster(data string, command program) error {
+	// The data folder is thrown away after a crash of the machine, so only initdb may leave out its sync.
+	out, err := command("initdb", "-D", data, "-U", "holdfast", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	single := command("postgres", "--single", "-F", "-D", data, "postgres")
+	single.Stdin = strings.NewReader("create database holdfast\n")
+	if out, err := single.CombinedOutput(); err != nil {
+		return fmt.Errorf("create database: %w: %s", err, out)
+	}
+	return nil
+}
+
+// startCluster starts a server on the data folder that fill makes.
+func startCluster(
+	ctx context.Context, ports func(context.Context) (int, error), fill func(data string, command program) error,
+) (*Server, error) {
 	bin, err := find("postgres", PostgresBinEnv, "/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql*/bin")
 	if err != nil {
 		return nil, err
@@ -28,10 +65,12 @@ func startPostgres(ctx context.Context, ports func(context.Context) (int, error)
 	if err != nil {
 		return nil, err
 	}
-	return startWith(ctx, ports, func(port int) (*Server, error) { return newPostgres(ctx, bin, as, port) })
+	return startWith(ctx, ports, func(port int) (*Server, error) { return newPostgres(ctx, bin, as, port, fill) })
 }
 
-func newPostgres(ctx context.Context, bin string, as *account, port int) (s *Server, err error) {
+func newPostgres(
+	ctx context.Context, bin string, as *account, port int, fill func(data string, command program) error,
+) (s *Server, err error) {
 	dir, err := newFolder("postgres")
 	if err != nil {
 		return nil, err
@@ -52,15 +91,8 @@ func newPostgres(ctx context.Context, bin string, as *account, port int) (s *Ser
 		as.run(cmd)
 		return cmd
 	}
-	// The data folder is thrown away after a crash of the machine, so only initdb may leave out its sync.
-	out, err := command("initdb", "-D", data, "-U", "holdfast", "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	single := command("postgres", "--single", "-F", "-D", data, "postgres")
-	single.Stdin = strings.NewReader("create database holdfast\n")
-	if out, err := single.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("create database: %w: %s", err, out)
+	if err := fill(data, command); err != nil {
+		return nil, err
 	}
 	s = &Server{
 		url:     fmt.Sprintf("postgres://holdfast@127.0.0.1:%d/holdfast?sslmode=disable", port),

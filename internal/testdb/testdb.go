@@ -67,6 +67,14 @@ func PostgresServer(t testing.TB) *Server {
 	return postgresKind.private(t)
 }
 
+// PostgresStandby returns a server of the test's own that follows primary; see [StartPostgresStandby].
+func PostgresStandby(t testing.TB, primary *Server) *Server {
+	t.Helper()
+	k := postgresKind
+	k.start = func(ctx context.Context) (*Server, error) { return StartPostgresStandby(ctx, primary) }
+	return k.private(t)
+}
+
 // Redis returns the URL of a Redis server and a key prefix of the test's own, whose keys are deleted in the end.
 func Redis(t testing.TB) (address, prefix string) {
 	t.Helper()

@@ -10,15 +10,20 @@ import (
 // it proves nothing, since not every transport tells. The later hooks, such as WroteHeaders, would prove more, but HTTP/2
 // calls them beside RoundTrip, which can return before.
 type trace struct {
-	hooks      httptrace.ClientTrace
-	asked, got atomic.Bool
-	shared     bool // the hooks include those of the caller, which must not get into another request
+	hooks  httptrace.ClientTrace
+	state  atomic.Uint32 // asked and got
+	shared bool          // the hooks include those of the caller, which must not get into another request
 }
+
+const (
+	asked = 1 << iota
+	got
+)
 
 func newTrace() *trace {
 	t := &trace{}
-	t.hooks.GetConn = func(string) { t.asked.Store(true) }
-	t.hooks.GotConn = func(httptrace.GotConnInfo) { t.got.Store(true) }
+	t.hooks.GetConn = func(string) { t.state.Or(asked) }
+	t.hooks.GotConn = func(httptrace.GotConnInfo) { t.state.Or(got) }
 	return t
 }
 
@@ -50,8 +55,9 @@ func (t *Transport) trace(f *frame) {
 		return
 	}
 	f.trace, _ = t.traces.Get().(*trace)
-	f.trace.asked.Store(false)
-	f.trace.got.Store(false)
+	if f.trace.state.Load() != 0 {
+		f.trace.state.Store(0)
+	}
 }
 
 // unsent reports whether the request is proved not to have been sent, and puts the trace back.
@@ -59,7 +65,7 @@ func (t *Transport) unsent(tr *trace) bool {
 	if tr == nil {
 		return false
 	}
-	unsent := tr.asked.Load() && !tr.got.Load()
+	unsent := tr.state.Load() == asked
 	if !tr.shared {
 		t.traces.Put(tr)
 	}
