@@ -198,7 +198,7 @@ func TestDurationsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	const ever = time.Duration(math.MaxInt64)
 	for name, o := range map[string]*singleflight.CacheOptions[int64]{
-		"exact":  {TTL: ever, SoftTTL: time.Minute, StaleIfError: ever, NotFoundTTL: ever, Jitter: -1, Beta: -1},
+		"exact":  {TTL: ever, SoftTTL: time.Millisecond, StaleIfError: ever, NotFoundTTL: ever, Jitter: -1, Beta: -1},
 		"random": {TTL: ever, SoftTTL: time.Minute, StaleIfError: ever, NotFoundTTL: ever, Jitter: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestDurationsWithoutEnd(t *testing.T) {
 			inBubble(t, o, func(tr *trial) {
 				tr.want(0, 1)
 				tr.version.Store(1)
-				time.Sleep(time.Minute)
+				time.Sleep(o.SoftTTL)
 				tr.wantBehind(0, 2) // the refresh is not left at once
 				time.Sleep(loading)
 				synctest.Wait()
