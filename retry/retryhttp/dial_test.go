@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"testing"
 	"time"
 
@@ -34,6 +35,35 @@ func TestR20DialsAreTriedAgain(t *testing.T) {
 	_ = res.Body.Close()
 	if dials != 3 || len(s.requests()) != 1 {
 		t.Errorf("%d dials, and %d requests", dials, len(s.requests()))
+	}
+}
+
+// The hooks of a caller are called for each attempt of its request, and for no other's, and the proof of a dial holds beside them.
+func TestTheHooksOfTheCaller(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(201))
+	dials, asked, got := 0, 0, 0
+	below := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials++; dials < 3 {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("connection refused")}
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}}
+	defer below.CloseIdleConnections()
+	client := &http.Client{Transport: retryhttp.New(below, quick(retryhttp.Options{}))}
+	traced := request(t, "POST", s.URL, "", "body")
+	traced = traced.WithContext(httptrace.WithClientTrace(traced.Context(), &httptrace.ClientTrace{
+		GetConn: func(string) { asked++ }, GotConn: func(httptrace.GotConnInfo) { got++ },
+	}))
+	for _, r := range []*http.Request{traced, request(t, "POST", s.URL, "", "body"), request(t, "POST", s.URL, "", "body")} {
+		res, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+	}
+	if asked != 3 || got != 1 || len(s.requests()) != 3 {
+		t.Errorf("the hooks were called %d and %d times, for %d requests", asked, got, len(s.requests()))
 	}
 }
 

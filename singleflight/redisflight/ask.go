@@ -105,7 +105,11 @@ func (c *Cache[V]) renew(ctx context.Context, k keys, token string) (stop func()
 			case <-done:
 				return
 			case <-ctx.Done():
-				c.letGo(ctx, k, token)
+				select {
+				case <-done: // the context ends after each flight, and the lease is gone by then
+				default:
+					c.letGo(ctx, k, token)
+				}
 				return
 			case <-ticker.C:
 			}

@@ -3,6 +3,7 @@ package redisflight_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,6 +81,19 @@ func TestRoundTrips(t *testing.T) {
 		if n := p.Count(); n != step.trips {
 			t.Errorf("%s: %d round trips, want %d", step.name, n, step.trips)
 		}
+	}
+	// Nor is there one afterwards, for which nobody waits.
+	const misses = 100
+	p.Watch("", 0)
+	last := f.cache(client, constant("value", &loads), nil)
+	for i := range misses {
+		want(t, "value")(last.Get(t.Context(), fmt.Sprint(i)))
+	}
+	if err := last.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := p.Count(); n != 2*misses {
+		t.Errorf("%d round trips for %d misses", n, misses)
 	}
 }
 
