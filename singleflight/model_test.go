@@ -150,9 +150,9 @@ func TestNobodyGetsWhatWasInvalidatedBefore(t *testing.T) {
 func TestNothingStaleStaysWhereAnInvalidationMeetsALoad(t *testing.T) {
 	t.Parallel()
 	random := random(t)
-	rounds := 100_000
+	rounds := 30_000
 	if testing.Short() {
-		rounds = 30_000
+		rounds = 10_000
 	}
 	var version, loading atomic.Int64
 	spin := func(n int) {
