@@ -1,7 +1,6 @@
 package retryhttp_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -187,46 +186,6 @@ func TestAttemptTimeout(t *testing.T) {
 	_ = res.Body.Close()
 	if n := len(s.requests()); n != 2 {
 		t.Errorf("sent %d times", n)
-	}
-}
-
-// Nothing leaves while rows are locked.
-func TestRowLocks(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(200))
-	scope := &holdfast.LockScope{}
-	ctx := holdfast.WithLockScope(t.Context(), scope)
-	scope.Hold("account", nil)
-	r, err := http.NewRequestWithContext(ctx, "GET", s.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = newClient(t, retryhttp.Options{}).Do(r)
-	if !errors.Is(err, holdfast.ErrLockHeld) || len(s.requests()) != 0 {
-		t.Errorf("got %v after %d requests", err, len(s.requests()))
-	}
-}
-
-// Within the attempt of another call, a request is sent once.
-func TestNested(t *testing.T) {
-	t.Parallel()
-	s := serve(t, status(503))
-	client := newClient(t, retryhttp.Options{})
-	p := retry.New(&retry.Options{BaseDelay: time.Microsecond, Attempts: 4})
-	err := retry.Run(t.Context(), p, retry.Read, func(ctx context.Context, _ retry.Attempt) error {
-		r, err := http.NewRequestWithContext(ctx, "GET", s.URL, nil)
-		if err != nil {
-			return err
-		}
-		res, err := client.Do(r)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = res.Body.Close() }()
-		return retryhttp.ErrorOf(res)
-	})
-	if err == nil || len(s.requests()) != 4 {
-		t.Errorf("4 attempts sent %d requests: %v", len(s.requests()), err)
 	}
 }
 
