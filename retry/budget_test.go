@@ -55,7 +55,7 @@ func TestR08ABudgetLimitsSequentialCalls(t *testing.T) {
 
 func TestR08ABudgetIsExactUnderConcurrency(t *testing.T) {
 	t.Parallel()
-	const callers, burst = 64, 1_000_000
+	const callers, burst = 64, 3_000_000
 	p := retry.New(&retry.Options{
 		Attempts: retry.NoLimit, Budget: retry.NewBudget(0, burst), BackOff: func() backoff.BackOff { return &backoff.ZeroBackOff{} },
 	})

@@ -150,10 +150,7 @@ func TestNobodyGetsWhatWasInvalidatedBefore(t *testing.T) {
 func TestNothingStaleStaysWhereAnInvalidationMeetsALoad(t *testing.T) {
 	t.Parallel()
 	random := random(t)
-	rounds := 30_000
-	if testing.Short() {
-		rounds = 10_000
-	}
+	const rounds = 30_000
 	var version, loading atomic.Int64
 	spin := func(n int) {
 		for range n {

@@ -67,6 +67,30 @@ func TestTheHooksOfTheCaller(t *testing.T) {
 	}
 }
 
+// The proof is each attempt's own: one for which no connection was had says nothing of the next, whose transport tells nothing.
+func TestAProofIsNotLeftOver(t *testing.T) {
+	t.Parallel()
+	sent := 0
+	below := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if sent++; r.Method == "PATCH" {
+			httptrace.ContextClientTrace(r.Context()).GetConn("localhost:80")
+			return nil, errors.New("no connection")
+		}
+		return nil, io.ErrUnexpectedEOF
+	})
+	o := retryhttp.Options{Retry: retry.Options{Budget: retry.NewBudget(0, 1000)}}
+	transport := retryhttp.New(below, quick(o))
+	for range 100 { // what is used again is drawn by chance
+		for method, want := range map[string]int{"PATCH": 3, "POST": 1} {
+			sent = 0
+			_, err := transport.RoundTrip(request(t, method, "http://localhost", "", "body")) //nolint:bodyclose // there is none
+			if sent != want || (holdfast.OutcomeOf(err) == holdfast.NotApplied) != (method == "PATCH") {
+				t.Fatalf("%s: sent %d times: %v, %v", method, sent, holdfast.OutcomeOf(err), err)
+			}
+		}
+	}
+}
+
 // A transport that sent the request and then failed to dial for something else has proved nothing.
 func TestAnErrorOfDialingIsNoProof(t *testing.T) {
 	t.Parallel()
