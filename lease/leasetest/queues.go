@@ -47,6 +47,16 @@ func (s *suite) asks(q lease.Queuer, id string, ttl time.Duration, ahead int) le
 	return lease.Term{Name: c.Name, Token: g.Token, Nonce: c.Nonce, TTL: c.TTL}
 }
 
+// queues has a waiter take a place behind others, whose places may run out at any time.
+func (s *suite) queues(q lease.Queuer, id string) {
+	s.Helper()
+	g, err := q.TryInTurn(s.ctx, s.claim("a", long), lease.Waiter{ID: id, TTL: long})
+	s.must(err)
+	if g.Held {
+		s.Fatalf("%q has the lease of somebody else: %+v", id, g)
+	}
+}
+
 func (s *suite) inTurn() {
 	q := s.queue()
 	if q == nil {
@@ -90,7 +100,7 @@ func (s *suite) deadWaiter() {
 	}
 	t := s.asks(q, "", long, -1)
 	s.asks(q, "dead", 300*time.Millisecond, 0)
-	s.asks(q, "alive", long, 1)
+	s.queues(q, "alive")
 	s.release(t, true)
 	for {
 		g, err := q.TryInTurn(s.ctx, s.claim("a", long), lease.Waiter{ID: "alive", TTL: long})
@@ -111,11 +121,11 @@ func (s *suite) place() {
 		return
 	}
 	t := s.asks(q, "", long, -1)
-	s.asks(q, "kept", 2*time.Second, 0)
-	s.asks(q, "late", 10*time.Millisecond, 1)
-	s.asks(q, "other", long, 2)
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
-		s.asks(q, "kept", 2*time.Second, 0)
+	s.asks(q, "kept", 4*time.Second, 0)
+	s.asks(q, "late", time.Millisecond, 1)
+	s.queues(q, "other")
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+		s.asks(q, "kept", 4*time.Second, 0)
 	}
 	s.asks(q, "other", long, 1)
 	s.asks(q, "late", long, 2)
