@@ -39,6 +39,7 @@
 //     clock alone.
 //   - A run that died is followed by another once its lease has run out: what it does is done at least once. What it writes in a
 //     transaction with [Job.Finish], or in [Job.OnceTx], is committed exactly once.
+//   - A run that returned an error is not: the slot has failed, and says so, until [Job.Reopen].
 //   - Slots that nobody began are made up for as [Missed] says, [JobOptions].Window at most.
 //
 // [Job.Cron], [Locker] and [Elector] fit robfig/cron and gocron.

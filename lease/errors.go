@@ -21,8 +21,8 @@ var (
 	ErrFenced = errors.New("lease: fenced off: the lease has another holder")
 	// ErrNested: the context is under the lease already: its holder would wait for itself.
 	ErrNested = errors.New("lease: it is held by the caller already: pass the handle down")
-	// ErrNoGuard: the fence is not from the database of the transaction.
-	ErrNoGuard = errors.New("lease: the store of this fence has no guard for transactions")
+	// ErrNoGuard: the lease is in no database, such as one of package redislease, or in one of another kind than the transaction.
+	ErrNoGuard = errors.New("lease: the lease is not in the database of the transaction: guard that with HighWater")
 	// ErrFree: nobody holds the lease.
 	ErrFree = errors.New("lease: nobody holds it")
 	// ErrBlocked: transactions that the lease guards are still open, and keep it from others.
@@ -73,8 +73,8 @@ type HeldError struct {
 	Name, Holder, Meta string
 	// Token is the holder's.
 	Token int64
-	// Remaining is how long the lease runs if it is not renewed, a hint. At 0 or less it has run out, and waits for the end of
-	// a transaction that it guards.
+	// Remaining is how long the lease runs if it is not renewed, a hint. At 0 or less it has run out, or was released: somebody
+	// else takes it at this moment, and is not known yet, or a transaction that it guards is still open.
 	Remaining time.Duration
 	// Ahead is how many wait in turn ahead of the caller, of leases with Options.Fair. The lease may be free then, and is theirs.
 	Ahead int
@@ -90,7 +90,7 @@ func (e *HeldError) Error() string {
 	case e.Token == 0:
 		return fmt.Sprintf("lease: %q is being taken by somebody else at this moment", e.Name)
 	case e.Remaining <= 0:
-		return fmt.Sprintf("lease: %q ran out, and cannot be taken yet: a transaction that it guards%s is still open", e.Name, by)
+		return fmt.Sprintf("lease: %q is being taken by somebody else, or a transaction that it guards%s is still open", e.Name, by)
 	}
 	return fmt.Sprintf("lease: %q is held%s for %v more", e.Name, by, e.Remaining.Round(time.Millisecond))
 }
@@ -154,7 +154,7 @@ type FencedError struct {
 
 // Error names the lease and the tokens.
 func (e *FencedError) Error() string {
-	text := fmt.Sprintf("lease: fenced off: token %d of %q is not the holder's", e.Fence.Token, e.Fence.Name)
+	text := fmt.Sprintf("lease: fenced off: token %d of %q is not the holder's in this database", e.Fence.Token, e.Fence.Name)
 	if e.Token != 0 {
 		text += fmt.Sprintf(", which is %d", e.Token)
 	}

@@ -31,7 +31,8 @@ func ExampleJob_Run() {
 				if err := reports.Finish(ctx, t, s); err != nil {
 					return err
 				}
-				_, err := t.Exec(ctx, "insert into report select $1::timestamptz, sum(amount) from sale where day = $1::date", s.At)
+				day := s.At.AddDate(0, 0, -1).Format(time.DateOnly) // the slot is the midnight that ends it, in UTC
+				_, err := t.Exec(ctx, "insert into report select $1::date, sum(amount) from sale where day = $1::date", day)
 				return err
 			})
 		}, func(ctx context.Context, err error) { slog.ErrorContext(ctx, "report", "err", err) })
@@ -51,7 +52,7 @@ func ExampleJob_OnceTx() {
 			return err
 		})
 		if err == nil && !ran {
-			slog.InfoContext(ctx, "somebody else has paid, or pays", "day", day)
+			slog.InfoContext(ctx, "it is paid, or somebody pays it", "day", day)
 		}
 		return err
 	}

@@ -241,7 +241,7 @@ func TestHeldErrors(t *testing.T) {
 	}
 	if !slices.Equal(texts, []string{
 		`lease: "a" is being taken by somebody else at this moment`,
-		`lease: "a" ran out, and cannot be taken yet: a transaction that it guards is still open`,
+		`lease: "a" is being taken by somebody else, or a transaction that it guards is still open`,
 		`lease: "a" is held for 1s more`,
 		`lease: "a" is held by "b" for 1s more`,
 	}) {

@@ -18,7 +18,8 @@ type Fence struct {
 	// Nonce is different for each acquisition.
 	Nonce string
 
-	guard string // the statement of the store, if it has one
+	guard   string // the statement of the store, if it has one
+	dialect *tx.Dialect
 }
 
 // String names the lease and the token.
@@ -32,7 +33,10 @@ func (f Fence) String() string { return fmt.Sprintf("%s@%d", f.Name, f.Token) }
 // At REPEATABLE READ and SERIALIZABLE, if the lease was taken since the transaction's snapshot, it returns the database's
 // serialization failure instead, after which [tx.DB.Do] runs the closure again, and it is fenced.
 func (f Fence) Guard(ctx context.Context, t tx.Tx) error {
-	s, err := f.statement()
+	if f.guard == "" { // t may be anything, also nil
+		return ErrNoGuard
+	}
+	s, err := f.statement(t.Dialect())
 	if err != nil {
 		return err
 	}
@@ -42,8 +46,8 @@ func (f Fence) Guard(ctx context.Context, t tx.Tx) error {
 	return f.passed(s)
 }
 
-func (f Fence) statement() (*tx.Stmt, error) {
-	if f.guard == "" {
+func (f Fence) statement(d *tx.Dialect) (*tx.Stmt, error) {
+	if f.dialect != d {
 		return nil, ErrNoGuard
 	}
 	return &tx.Stmt{SQL: f.guard, Args: []any{f.Name, f.Token, f.Nonce}, Dest: []any{new(int)}}, nil
@@ -71,13 +75,13 @@ func Do[T any](ctx context.Context, db *tx.DB[T], h *Held, fn func(ctx context.C
 		return err
 	}
 	f := h.Fence()
-	if _, err := f.statement(); err != nil {
+	if _, err := f.statement(db.Dialect()); err != nil {
 		return err
 	}
 	var s *tx.Stmt
 	return db.Run(ctx, tx.Plan[T]{
 		Lead: func() []*tx.Stmt {
-			s, _ = f.statement()
+			s, _ = f.statement(db.Dialect())
 			return []*tx.Stmt{s}
 		},
 		Work: func(ctx context.Context, t T) error {

@@ -48,6 +48,8 @@ const (
 	EventSlotBegun holdfast.EventKind = "lease.slot_begun"
 	// EventSlotEnded: a run ended. Elapsed is how long it took, Err why it failed.
 	EventSlotEnded holdfast.EventKind = "lease.slot_ended"
+	// EventSlotReopened: a slot that had failed may run again.
+	EventSlotReopened holdfast.EventKind = "lease.slot_reopened"
 	// EventSlotsSwept: old slots were removed. Count is how many.
 	EventSlotsSwept holdfast.EventKind = "lease.slots_swept"
 )

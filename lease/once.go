@@ -13,15 +13,16 @@ import (
 // errExited is what came of a run whose closure did not return. Its process may die of it, so that it counts as one that died.
 var errExited = fmt.Errorf("the closure panicked or exited: %w", ErrAgain)
 
-// Once runs fn for the slot of an instant, unless a run of the slot has ended, or goes on somewhere: then ran is false, and err nil.
+// Once runs fn for the slot of an instant, unless the slot is done, or a run of it goes on somewhere: then ran is false, and err nil.
 // slot is the instant of the schedule, not when somebody came to it, so that all processes mean the same one.
 //
-// A run that returned an error is not followed by another. One that died or panicked is, once its lease has run out, and so is one
-// that was stopped: its context had ended when it returned its error, the error is one of a database that could not be reached, or
-// it is [ErrAgain]. So what fn does outside the database is done at least once; what it does in a transaction with [Job.Finish] is
+// A run that returned an error is not followed by another: the slot has failed, and whoever asks for it gets a [*SlotError] until
+// [Job.Reopen]. Wrap what another run may mend, such as a timeout, in [ErrAgain]. A run that died or panicked is followed by another,
+// once its lease has run out, and so is one that was stopped: its context had ended when it returned its error, or the error is
+// ErrAgain, a conflict with another transaction, or that of a database that could not be reached or written to. So what fn does outside the database is done at least once; what it does in a transaction with [Job.Finish] is
 // done exactly once, and [Job.OnceTx] is short for that. The context of fn ends with ctx and with the lease, as in [Leases.Run].
 //
-// It returns the error of fn; a [*SlotError] if the slot lies in the future, is too old or is given up; an [*EndError] if
+// It returns the error of fn; a [*SlotError] if the slot lies in the future, is too old, has failed or is given up; an [*EndError] if
 // another run may follow, though fn was through, or has followed since the lease was lost; [*InputError], and errors of the
 // database. If fn was not called, ran is false.
 func (j *Job[T]) Once(ctx context.Context, slot time.Time, fn func(ctx context.Context, s *Slot) error) (ran bool, err error) {
@@ -103,7 +104,7 @@ func (j *Job[T]) Finish(ctx context.Context, t T, s *Slot) error {
 
 // fence keeps others from the lease, and then ends the slot.
 func (j *Job[T]) fence(s *Slot) []*tx.Stmt {
-	guard, _ := s.fence.statement() // the store has one
+	guard, _ := s.fence.statement(j.store.db.Dialect()) // the store has one
 	return []*tx.Stmt{guard, {SQL: j.sql.end, Args: j.endArgs(s, slotDone, nil)}}
 }
 

@@ -74,7 +74,7 @@ type Slot struct {
 	begun time.Time
 }
 
-// begin takes slot for a run. It returns nil if the slot was run, or somebody runs it.
+// begin takes slot for a run. It returns nil if the slot is done, or somebody runs it.
 func (j *Job[T]) begin(ctx context.Context, slot time.Time) (*Slot, error) {
 	if j.err != nil {
 		return nil, j.err
@@ -83,10 +83,12 @@ func (j *Job[T]) begin(ctx context.Context, slot time.Time) (*Slot, error) {
 		return nil, &InputError{Name: "the context", Reason: "is that of a transaction, which a run cannot begin in: use Finish there"}
 	}
 	slot = slotOf(slot)
-	state, now, err := j.look(ctx, slot)
+	state, failure, now, err := j.look(ctx, slot)
 	switch {
 	case err != nil:
 		return nil, err
+	case state == slotFailed:
+		return nil, &SlotError{j.name, slot, "has failed, and is not run again before Job.Reopen: " + failure}
 	case state != "" && state != slotRunning && state != slotLeft:
 		return nil, nil
 	case slot.After(now.Add(j.o.Ahead)):
@@ -117,15 +119,15 @@ func (j *Job[T]) begin(ctx context.Context, slot time.Time) (*Slot, error) {
 	return s, nil
 }
 
-// look asks for the state of a slot and the time.
-func (j *Job[T]) look(ctx context.Context, slot time.Time) (state string, now time.Time, err error) {
+// look asks for the state of a slot, why it failed, and the time.
+func (j *Job[T]) look(ctx context.Context, slot time.Time) (state, failure string, now time.Time, err error) {
 	err = j.store.again(ctx, func() error {
 		var ms int64
-		err := j.store.db.Conn().QueryRow(ctx, j.sql.look, j.name, slot.UnixMilli()).Scan(&ms, &state)
+		err := j.store.db.Conn().QueryRow(ctx, j.sql.look, j.name, slot.UnixMilli()).Scan(&ms, &state, &failure)
 		now = time.UnixMilli(ms).UTC()
 		return err
 	})
-	return state, now, err
+	return state, failure, now, err
 }
 
 // claim writes that s begins. The state is empty if it must not.

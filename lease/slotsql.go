@@ -16,8 +16,9 @@ const (
 	slotPassed  = "passed" // before the job was first seen
 )
 
-// lookSlotSQL tells the server's time and the state of a slot, empty if nobody began it.
-const lookSlotSQL = `select {now_ms}, coalesce((select state from {slots} where job = $1 and slot = {slot}), '')`
+// lookSlotSQL tells the server's time, the state of a slot, empty if nobody began it, and why it failed.
+const lookSlotSQL = `select {now_ms}, coalesce(s.state, ''), coalesce(s.error, '')
+from (select 1) one left join {slots} s on s.job = cast($1 as text) and s.slot = {slot}`
 
 // beginSlotSQL is sent by the holder of the slot's lease. One of the past does not get by the token of the next, and a slot that
 // has ended is not begun again.
@@ -35,6 +36,10 @@ returning state, attempts`
 const endSlotSQL = `update {slots} set state = case when state = 'done' then state else cast($4 as text) end,
 	error = case when state = 'done' then error else cast($5 as text) end, finished_at = coalesce(finished_at, {now})
 where job = cast($1 as text) and slot = {slot} and nonce = cast($3 as text)`
+
+// reopenSlotSQL takes the slot from the run that failed, too: what is still on its way of that one no longer matches.
+const reopenSlotSQL = `update {slots} set state = 'left', error = null, nonce = '', attempts = 0, finished_at = null
+where job = cast($1 as text) and slot = {slot} and state = 'failed'`
 
 // resolveSlotSQL waits for the end of a transaction that ends the slot.
 const resolveSlotSQL = `select state from {slots} where job = $1 and slot = {slot} and nonce = $3 {locked}`
@@ -61,11 +66,11 @@ const sweepSlotsSQL = `delete from {slots} where job = cast($1 as text) and slot
 const sweepLeasesSQL = `delete from {leases} where name in ({names}) and nonce is null and expires_at <= {now}`
 
 // slotTexts are the statements on one table of slots.
-type slotTexts struct{ look, begin, end, resolve, open, see, known, sweep, sweepLeases string }
+type slotTexts struct{ look, begin, end, reopen, resolve, open, see, known, sweep, sweepLeases string }
 
 func newSlotTexts(d *tx.Dialect, names Names) slotTexts {
 	s := slotTexts{
-		lookSlotSQL, beginSlotSQL, endSlotSQL, resolveSlotSQL, openSlotsSQL, seeJobSQL, knownSlotsSQL, sweepSlotsSQL, sweepLeasesSQL,
+		lookSlotSQL, beginSlotSQL, endSlotSQL, reopenSlotSQL, resolveSlotSQL, openSlotsSQL, seeJobSQL, knownSlotsSQL, sweepSlotsSQL, sweepLeasesSQL,
 	}
 	leases := d.Table(names.Schema, names.Table)
 	alive := strings.NewReplacer("{leases}", leases, "{now}", d.Now).Replace(
@@ -85,7 +90,7 @@ func newSlotTexts(d *tx.Dialect, names Names) slotTexts {
 			"{names}", "select jsonb_array_elements_text(cast($1 as jsonb))")
 	}
 	in := strings.NewReplacer(pairs...)
-	for _, text := range []*string{&s.look, &s.begin, &s.end, &s.resolve, &s.open, &s.see, &s.known, &s.sweep, &s.sweepLeases} {
+	for _, text := range []*string{&s.look, &s.begin, &s.end, &s.reopen, &s.resolve, &s.open, &s.see, &s.known, &s.sweep, &s.sweepLeases} {
 		*text = in.Replace(*text)
 	}
 	return s

@@ -104,7 +104,7 @@ func (s *SQL[T]) Capabilities() Capabilities {
 
 // Fence returns the fence of g, which guards transactions on the store's database.
 func (s *SQL[T]) Fence(g Grant) Fence {
-	return Fence{Name: g.Name, Token: g.Token, Nonce: g.Nonce, guard: s.sql.guard}
+	return Fence{Name: g.Name, Token: g.Token, Nonce: g.Nonce, guard: s.sql.guard, dialect: s.db.Dialect()}
 }
 
 // contended is how often a request is made again that lost a race with another, which at a default isolation level above READ

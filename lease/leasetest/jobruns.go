@@ -17,7 +17,8 @@ func runRules[T any]() []jobRule[T] {
 		{"one instant", "a slot is an instant, in whatever zone and fraction of a millisecond it is told", (*jobs[T]).oneInstant},
 		{"long run", "a run that outlives its TTL many times is the only one", (*jobs[T]).longRun},
 		{"overlap", "slots of one job overlap, unless it runs alone", (*jobs[T]).overlap},
-		{"failed", "a run that failed is not followed by another, and its error is stored", (*jobs[T]).failed},
+		{"failed", "a run that failed is not followed by another, and its error is stored and told", (*jobs[T]).failed},
+		{"reopened", "a slot that failed runs again once it is reopened", (*jobs[T]).reopened},
 		{"stopped", "a run that was stopped, panicked or asks for it is followed by another", (*jobs[T]).stopped},
 		{"died", "a run that died is followed by another, and what it says later changes nothing", (*jobs[T]).died},
 		{"given up", "a slot whose runs die again and again is given up", (*jobs[T]).givenUp},
@@ -86,10 +87,30 @@ func (s *jobs[T]) overlap() {
 func (s *jobs[T]) failed() {
 	job, broken := s.job("failed", lease.JobOptions{}), errors.New("broken\x00 "+strings.Repeat("é", 2000))
 	s.want(s.once(job, today(), true, func(context.Context, *lease.Slot) error { return broken }), broken)
-	s.must(s.once(job, today(), false, never))
+	err := s.once(job, today(), false, never)
+	if s.want(err, lease.ErrSlot); !strings.Contains(err.Error(), "broken é") {
+		s.Fatal(err)
+	}
 	if state, failure := s.state(job); state != "failed" || !strings.HasPrefix(failure, "broken é") || len(failure) > 1024 {
 		s.Fatalf("%s: %s", state, failure)
 	}
+}
+
+func (s *jobs[T]) reopened() {
+	job := s.job("reopened", lease.JobOptions{Schedule: lease.Every(24 * time.Hour), Attempts: 2})
+	s.want(job.Reopen(s.ctx, today()), lease.ErrSlot) // nobody began it
+	var zombie *lease.Slot
+	s.want(s.once(job, today(), true, func(_ context.Context, slot *lease.Slot) error { zombie = slot; return errBroken }), errBroken)
+	s.must(job.Reopen(s.ctx, today()))
+	s.want(job.Reopen(s.ctx, today()), lease.ErrSlot) // it has not failed since
+	s.want(s.DB.Do(s.ctx, func(ctx context.Context, t T) error { return job.Finish(ctx, t, zombie) }), lease.ErrFenced)
+	due, err := job.Due(s.ctx)
+	if s.must(err); len(due) != 1 || !due[0].Equal(today()) {
+		s.Fatalf("due are %v", due)
+	}
+	s.must(s.once(job, today(), true, attempt(1)))
+	s.want(job.Reopen(s.ctx, today()), lease.ErrSlot) // it is done
+	s.must(s.once(job, today(), false, never))
 }
 
 func (s *jobs[T]) stopped() {
@@ -145,7 +166,7 @@ func (s *jobs[T]) givenUp() {
 	if err := s.once(job, today(), false, never); !errors.As(err, &e) || e.Job != job.Name() || !e.Slot.Equal(today()) {
 		s.Fatalf("got %v", err)
 	}
-	s.must(s.once(job, today(), false, never))
+	s.want(s.once(job, today(), false, never), lease.ErrSlot)
 	if state, _ := s.state(job); state != "failed" {
 		s.Fatal(state)
 	}
