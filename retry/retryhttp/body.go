@@ -13,16 +13,16 @@ func (s *sending) open() {
 	}
 }
 
-// load gives the attempt's request its body.
-func (s *sending) load(r *http.Request, number int) (err error) {
+// body returns that of the attempt.
+func (s *sending) body(number int) (io.ReadCloser, error) {
 	switch {
 	case s.tape != nil:
 		s.reader = s.tape.next()
-		r.Body = s.reader
+		return s.reader, nil
 	case number > 1 && s.r.GetBody != nil && s.r.Body != nil && s.r.Body != http.NoBody:
-		r.Body, err = s.r.GetBody()
+		return s.r.GetBody()
 	}
-	return err
+	return s.r.Body, nil
 }
 
 func (s *sending) replayable() bool { return s.tape == nil || s.tape.hold() }

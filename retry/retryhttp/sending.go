@@ -54,6 +54,10 @@ func (f *frame) Value(key any) any {
 
 // attempt sends the request once. A response that is worth another attempt comes with an error.
 func (s *sending) attempt(ctx context.Context, number int) (*http.Response, error) {
+	body, err := s.body(number)
+	if err != nil {
+		return s.failed, &finalError{err, ErrBody} // what the attempt before got is the last response
+	}
 	if s.failed != nil {
 		drain(s.failed, s.t.o.MaxDrain)
 		s.failed = nil
@@ -68,10 +72,7 @@ func (s *sending) attempt(ctx context.Context, number int) (*http.Response, erro
 	}
 	f.request = *s.r.WithContext(f)
 	f.request.Header = s.header
-	if err := s.load(&f.request, number); err != nil {
-		limit.release()
-		return nil, &finalError{err, ErrBody}
-	}
+	f.request.Body = body
 	s.frame = f
 
 	res, err := s.send(&f.request)

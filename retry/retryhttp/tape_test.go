@@ -141,3 +141,24 @@ func TestStalledBodiesAreNotWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// A body that cannot be had again ends it: the last response is there to be read.
+func TestAGetBodyThatFailsLeavesTheLastResponse(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(http.StatusServiceUnavailable))
+	r := request(t, "PUT", s.URL, "", "body")
+	gone := errors.New("the file is gone")
+	r.GetBody = func() (io.ReadCloser, error) { return nil, gone }
+	res, err := newClient(t, retryhttp.Options{}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || len(text) == 0 || res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("got %d, %q, %v", res.StatusCode, text, err)
+	}
+	if err := retryhttp.ErrorOf(res); !errors.Is(err, gone) || !errors.Is(err, retryhttp.ErrBody) || len(s.requests()) != 1 {
+		t.Errorf("got %v after %d requests", err, len(s.requests()))
+	}
+}
