@@ -100,7 +100,8 @@
 // trip, and writes when it takes a place or has kept it for half of its time. Who dies while it waits delays those behind it, by four
 // PollEvery and 2 s at most.
 //
-// On SQLite, which has one writer, a take-over waits for the end of a guarded transaction because everybody does.
+// On SQLite, which has one writer, a take-over waits for the end of a guarded transaction because everybody does. A refused try,
+// which writes nothing there either, takes its turn with the writers.
 //
 // # Settings
 //

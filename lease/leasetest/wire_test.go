@@ -44,7 +44,7 @@ func openNetwork(t testing.TB) *network {
 		TB: t, proxy: proxy, holder: pgxtx.New(newPool(t, proxy.URL())), contender: pgxtx.New(newPool(t, direct)), events: &events{},
 	}
 	t.Cleanup(func() { _ = proxy.Close() }) // before the pools, which wait for connections that hang
-	n.o = lease.Options{TTL: 1200 * time.Millisecond, PollEvery: 20 * time.Millisecond, Observer: n.events}
+	n.o = lease.Options{TTL: 3 * time.Second, Margin: time.Second, PollEvery: 20 * time.Millisecond, Observer: n.events}
 	n.must(lease.Migrate(t.Context(), n.contender, lease.Names{}))
 	return n
 }
@@ -202,15 +202,26 @@ func TestReplyIsLost(t *testing.T) {
 			n.o.TTL = time.Hour
 			n.proxy.LoseCancels()
 			hook := break1(n.proxy)
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			go func() { // the caller leaves when the request is on its way, or was served
+				for name == "late request" && hook.Hits() == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if name != "late request" {
+					<-hook.Hit()
+				}
+				cancel()
+			}()
 			_, err := n.leases(n.holder).TryAcquire(ctx, "a")
 			if err == nil || holdfast.OutcomeOf(err) != holdfast.Unknown {
 				t.Fatalf("got %v, which says %v", err, holdfast.OutcomeOf(err))
 			}
 			<-hook.Hit()
+			patience, end := context.WithTimeout(t.Context(), 20*time.Second)
+			defer end()
 			taken := func() (taken bool) {
-				n.must(n.contender.Conn().QueryRow(t.Context(), "select exists (select from lease where nonce is not null)").Scan(&taken))
+				n.must(n.contender.Conn().QueryRow(patience, "select exists (select from lease where nonce is not null)").Scan(&taken))
 				return taken
 			}
 			if name == "late request" { // it does not arrive after the last release
