@@ -39,6 +39,9 @@
 // [Counters.AddManyTx]; transactions that change the same counters in different orders, or twice one that is in slots, deadlock,
 // and [tx.DB.Do] runs the victim again.
 //
+// A column that is counted is for the counter alone: a change of it moves no version, so that package optimistic, or whoever reads it
+// and writes a value, overwrites what was counted meanwhile.
+//
 // What breaks the guarantees: writing the tables by other means without a lock, an operation ID that is new for each attempt,
 // and an Options.TTL shorter than the longest retry.
 //

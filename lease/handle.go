@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -197,6 +198,19 @@ const (
 	// AlreadyLost: the lease had been taken or evicted before. Nothing was changed.
 	AlreadyLost
 )
+
+// String says it in words.
+func (r Released) String() string {
+	switch r {
+	case ReleaseDone:
+		return "released"
+	case AlreadyLost:
+		return "lost before"
+	case ReleaseUnknown:
+		return "unknown"
+	}
+	return fmt.Sprintf("Released(%d)", int(r))
+}
 
 // Release gives the lease back and ends the handle's context. It does not heed the end of ctx, only its deadline, so that a
 // deferred release works in a request that was cancelled; 6 s is the longest that it takes. A second release is [AlreadyLost].

@@ -131,8 +131,8 @@ func (j *Job[T]) scheduled() error {
 // Name is the name of the job.
 func (j *Job[T]) Name() string { return j.name }
 
-// Check reports, for the start of a service, whether the tables are there with their columns and the database takes writes. See
-// [tx.CheckTables] for the errors.
+// Check reports, for the start of a service, whether the tables are there with their columns and the database takes writes. It does
+// not ask for a schedule, which [Job.Once] does without. See [tx.CheckTables] for the errors.
 func (j *Job[T]) Check(ctx context.Context) error {
 	if j.err != nil {
 		return j.err

@@ -35,7 +35,8 @@
 //
 // # Failure modes
 //
-//   - A writer that does not use the version, such as a script, is not seen, unless a trigger increases it.
+//   - A writer that does not use the version, such as a script, is not seen, unless a trigger increases it. A counter of package
+//     counter is one: leave its column out of what is set.
 //   - The server that loads the row and takes the version from there, in place of the one that the user sent, accepts
 //     whatever the user has overlooked.
 //   - A row that is deleted and made anew begins with the same versions again, so that a stale write can pass. Use

@@ -3,7 +3,7 @@
 //
 //	users := singleflight.NewCache(func(ctx context.Context, id int64) (User, error) { return load(ctx, id) }, nil)
 //	user, err := users.Get(ctx, 42)
-//	users.Invalidate(42) // after the commit that changed it
+//	users.Invalidate(42) // after the commit that changed it: in a closure of tx.DB.Do, tx.AfterCommit does it then
 //
 //	var group singleflight.Group[string, Report] // without a cache
 //	report, err := group.Do(ctx, "2026-01", build)

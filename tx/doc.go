@@ -11,6 +11,8 @@
 //	case holdfast.Unknown:    // the reply to COMMIT was lost
 //	}
 //
+// A service that is generic in T runs on each adapter: it writes through [DB.Tx] of t, whose placeholders are $1, $2 on all engines.
+//
 // # Guarantees
 //
 //   - Do commits when the closure returns nil and rolls back otherwise, also after a panic or runtime.Goexit. Commit and
