@@ -25,23 +25,35 @@ func (g *Group[K, V]) run(key K, f *flightOf[V], fn func(ctx context.Context) (V
 			err = ended(recover())
 			observe(f.Lead.ctx, &g.o, EventPanicked, key, 0, err)
 		}
-		settled := false
-		defer func() {
-			if !settled { // what it calls is the user's too
-				err = ended(recover())
-			}
-			r := result[V]{value, err}
-			g.flights.Land(key, f, func() (result[V], bool) { return r, true })
-			f.Lead.end(context.Canceled)
-		}()
 		if g.settle != nil {
-			g.settle(key, f, result[V]{value, err}, time.Since(begun))
+			g.settleAndLand(key, f, &value, &err, begun)
+			return
 		}
-		settled = true
+		g.land(key, f, value, err)
 	}()
 	value, err = fn(f.Lead.ctx)
 	returned = true
 	return value, err
+}
+
+// settleAndLand lands the flight whatever settle does: what it calls is the user's, too. It is apart from run, since a group
+// without it has no need of so deep a stack, which a new goroutine would have to grow for.
+func (g *Group[K, V]) settleAndLand(key K, f *flightOf[V], value *V, err *error, begun time.Time) {
+	settled := false
+	defer func() {
+		if !settled {
+			*err = ended(recover())
+		}
+		g.land(key, f, *value, *err)
+	}()
+	g.settle(key, f, result[V]{*value, *err}, time.Since(begun))
+	settled = true
+}
+
+func (g *Group[K, V]) land(key K, f *flightOf[V], value V, err error) {
+	r := result[V]{value, err}
+	g.flights.Land(key, f, func() (result[V], bool) { return r, true })
+	f.Lead.end(context.Canceled)
 }
 
 // ended is the error of a function that did not return. Since Go 1.21 a panic has a value, so none means Goexit.
