@@ -9,22 +9,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/tx"
+	"github.com/holdfast-go/holdfast/tx/txtest"
 )
-
-// A Harness is a database of one test's own, empty.
-type Harness[T any] struct {
-	// DB is on at least 8 connections.
-	DB *tx.DB[T]
-	// Begin begins a transaction without Holdfast, as a caller's own code does.
-	Begin func(ctx context.Context) (Foreign[T], error)
-}
-
-// Foreign is a transaction that the test began and ends.
-type Foreign[T any] struct {
-	Tx       T
-	Commit   func(ctx context.Context) error
-	Rollback func(ctx context.Context) error
-}
 
 // A guardRule is one promise of a guard.
 type guardRule[T any] struct {
@@ -35,7 +21,7 @@ type guardRule[T any] struct {
 
 // RunGuards checks every promise of [lease.SQL] on a database that open makes for it, in parallel, at each isolation level that
 // the database has.
-func RunGuards[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
+func RunGuards[T any](t *testing.T, open func(t testing.TB) txtest.Backend[T]) {
 	for _, r := range []guardRule[T]{
 		{"guarded", "the holder's guard passes, in Do, in a nested closure and in a foreign transaction", (*guards[T]).guarded},
 		{"fenced", "a holder of the past is refused, and what it wrote is undone", (*guards[T]).fenced},
@@ -61,7 +47,7 @@ func RunGuards[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 				levels = []tx.Isolation{tx.ReadCommitted, tx.RepeatableRead, tx.Serializable}
 			}
 			for _, level := range levels {
-				s := &guards[T]{Harness: h, level: level}
+				s := &guards[T]{Backend: h, level: level}
 				s.DB = h.DB.With(tx.Options{Isolation: level})
 				s.suite = &suite{T: t, ctx: ctx, store: lease.NewSQL(s.DB, lease.Names{})}
 				if r.name != "not migrated" {
@@ -81,7 +67,7 @@ func RunGuards[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 // guards is what a rule of guards works with.
 type guards[T any] struct {
 	*suite
-	Harness[T]
+	txtest.Backend[T]
 
 	level  tx.Isolation
 	leases *lease.Leases[*lease.Held]
@@ -149,7 +135,7 @@ func (s *guards[T]) guarded() {
 	s.want(lease.Do(s.ctx, s.DB, h, func(context.Context, T) error { return nil }), lease.ErrReleased)
 }
 
-func (s *guards[T]) begin() Foreign[T] {
+func (s *guards[T]) begin() txtest.Foreign[T] {
 	s.Helper()
 	f, err := s.Begin(s.ctx)
 	s.must(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/tx"
+	"github.com/holdfast-go/holdfast/tx/txtest"
 )
 
 // A jobRule is one promise of a [lease.Job].
@@ -20,7 +21,7 @@ type jobRule[T any] struct {
 
 // RunJobs checks every promise of [lease.Job] on a database that open makes for it, in parallel, at each isolation level that the
 // database has.
-func RunJobs[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
+func RunJobs[T any](t *testing.T, open func(t testing.TB) txtest.Backend[T]) {
 	for _, r := range slices.Concat(runRules[T](), lateRules[T](), txRules[T](), dueRules[T]()) {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -28,7 +29,7 @@ func RunJobs[T any](t *testing.T, open func(t testing.TB) Harness[T]) {
 			t.Cleanup(cancel)
 			h := open(t)
 			for _, level := range levels(h.DB) {
-				s := &jobs[T]{guards: &guards[T]{Harness: h, level: level}}
+				s := &jobs[T]{guards: &guards[T]{Backend: h, level: level}}
 				s.DB = h.DB.With(tx.Options{Isolation: level})
 				s.sql = lease.NewSQL(s.DB, lease.Names{})
 				s.suite = &suite{T: t, ctx: ctx, store: s.sql}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/lease/leasetest"
 	"github.com/holdfast-go/holdfast/tx/pgxtx"
@@ -17,7 +15,7 @@ func TestMain(m *testing.M) { testdb.Main(m) }
 
 func TestPgx(t *testing.T) {
 	leasetest.Run(t, func(t testing.TB) lease.FencingStore {
-		db := pgxtx.New(newPool(t, testdb.Postgres(t)))
+		db := pgxtx.New(pgxdb.Pool(t, testdb.Postgres(t), 8))
 		if err := lease.Migrate(t.Context(), db, lease.Names{}); err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +25,7 @@ func TestPgx(t *testing.T) {
 
 func TestFaultsPgx(t *testing.T) {
 	leasetest.RunFaults(t, func(t testing.TB) (lease.FencingStore, leasetest.Faults) {
-		pool := newPool(t, testdb.Postgres(t))
+		pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
 		db := pgxtx.New(pool)
 		if err := lease.Migrate(t.Context(), db, lease.Names{}); err != nil {
 			t.Fatal(err)
@@ -47,37 +45,6 @@ func TestFaultsPgx(t *testing.T) {
 	})
 }
 
-func newPool(t testing.TB, url string) *pgxpool.Pool {
-	t.Helper()
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.MaxConns = 8
-	pool, err := pgxpool.NewWithConfig(context.Background(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
-}
+func TestGuardsPgx(t *testing.T) { leasetest.RunGuards(t, pgxdb.Open) }
 
-func TestGuardsPgx(t *testing.T) {
-	leasetest.RunGuards(t, func(t testing.TB) leasetest.Harness[pgx.Tx] { return pgxHarness(t) })
-}
-
-func pgxHarness(t testing.TB) leasetest.Harness[pgx.Tx] {
-	t.Helper()
-	pool := newPool(t, testdb.Postgres(t))
-	return leasetest.Harness[pgx.Tx]{DB: pgxtx.New(pool), Begin: func(ctx context.Context) (leasetest.Foreign[pgx.Tx], error) {
-		foreign, err := pool.Begin(ctx)
-		if err != nil {
-			return leasetest.Foreign[pgx.Tx]{}, err
-		}
-		return leasetest.Foreign[pgx.Tx]{Tx: foreign, Commit: foreign.Commit, Rollback: foreign.Rollback}, nil
-	}}
-}
-
-func TestJobsPgx(t *testing.T) {
-	leasetest.RunJobs(t, func(t testing.TB) leasetest.Harness[pgx.Tx] { return pgxHarness(t) })
-}
+func TestJobsPgx(t *testing.T) { leasetest.RunJobs(t, pgxdb.Open) }

@@ -11,6 +11,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/testdb/pgxdb"
 	"github.com/holdfast-go/holdfast/internal/wire"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/tx"
@@ -41,7 +42,7 @@ func openNetwork(t testing.TB) *network {
 		t.Fatal(err)
 	}
 	n := &network{
-		TB: t, proxy: proxy, holder: pgxtx.New(newPool(t, proxy.URL())), contender: pgxtx.New(newPool(t, direct)), events: &events{},
+		TB: t, proxy: proxy, holder: pgxtx.New(pgxdb.Pool(t, proxy.URL(), 8)), contender: pgxtx.New(pgxdb.Pool(t, direct, 8)), events: &events{},
 	}
 	t.Cleanup(func() { _ = proxy.Close() }) // before the pools, which wait for connections that hang
 	n.o = lease.Options{TTL: 3 * time.Second, Margin: time.Second, PollEvery: 20 * time.Millisecond, Observer: n.events}

@@ -24,7 +24,7 @@ var (
 
 func sqliteDB(t *testing.T) *tx.DB[*sql.Tx] {
 	t.Helper()
-	db := harness(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+sqliteParams, tx.SQLite).DB
+	db := openDB(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+sqliteParams, tx.SQLite)
 	if err := lease.Migrate(t.Context(), db, lease.Names{}); err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func TestHistoriesPgxCut(t *testing.T) {
 
 func TestHistoriesSQLite(t *testing.T) {
 	t.Parallel()
-	histories(t, harness(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+sqliteParams, tx.SQLite).DB, nil)
+	histories(t, openDB(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "a.db")+sqliteParams, tx.SQLite), nil)
 }
 
 // The campaign finds out a guard that is none.

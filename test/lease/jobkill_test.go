@@ -73,7 +73,7 @@ func TestKilledInASlotSQLite(t *testing.T) {
 // Three processes run a job. Those that begin a slot are killed in it with SIGKILL, six times. Each slot up to then is committed
 // once, by a later run where the first was killed.
 func killInSlots(t *testing.T, driver, dsn string, dialect *tx.Dialect) {
-	db := harness(t, driver, dsn, dialect).DB
+	db := openDB(t, driver, dsn, dialect)
 	migrateEffects(t, db)
 	begun := make(chan *exec.Cmd)
 	for range 3 {

@@ -1,30 +1,12 @@
 package lease_test
 
 import (
-	"database/sql"
-	"path/filepath"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/testdb"
 	"github.com/holdfast-go/holdfast/lease/leasetest"
-	"github.com/holdfast-go/holdfast/tx"
+	"github.com/holdfast-go/holdfast/test/stddb"
 )
 
-func TestJobsSQLite(t *testing.T) {
-	leasetest.RunJobs(t, func(t testing.TB) leasetest.Harness[*sql.Tx] {
-		file := filepath.Join(t.TempDir(), "test.db")
-		return harness(t, "sqlite", "file:"+file+"?_pragma=journal_mode(wal)", tx.SQLite)
-	})
-}
-
-func TestJobsPgxStdlib(t *testing.T) {
-	leasetest.RunJobs(t, func(t testing.TB) leasetest.Harness[*sql.Tx] {
-		return harness(t, "pgx", testdb.Postgres(t), tx.PostgreSQL)
-	})
-}
-
-func TestJobsLibPQ(t *testing.T) {
-	leasetest.RunJobs(t, func(t testing.TB) leasetest.Harness[*sql.Tx] {
-		return harness(t, "postgres", testdb.Postgres(t), tx.PostgreSQL)
-	})
-}
+func TestJobsSQLite(t *testing.T)    { leasetest.RunJobs(t, stddb.SQLite("sqlite", stddb.WAL)) }
+func TestJobsPgxStdlib(t *testing.T) { leasetest.RunJobs(t, stddb.Postgres("pgx")) }
+func TestJobsLibPQ(t *testing.T)     { leasetest.RunJobs(t, stddb.Postgres("postgres")) }

@@ -58,7 +58,7 @@ func TestHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if j.Engine == "sqlite" {
-		hold(t, j, harness(t, "sqlite", j.Address, tx.SQLite).DB)
+		hold(t, j, openDB(t, "sqlite", j.Address, tx.SQLite))
 		return
 	}
 	hold(t, j, pgxtx.New(openPool(t, j.Address)))
@@ -205,7 +205,7 @@ func onEach(t *testing.T, test func(t *testing.T, h contest)) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "a.db")
 			j := job{Engine: "sqlite", Address: "file:" + file + sqliteParams + "&_pragma=busy_timeout(50)", Point: point}
-			test(t, newContest(t, j, harness(t, "sqlite", j.Address, tx.SQLite).DB))
+			test(t, newContest(t, j, openDB(t, "sqlite", j.Address, tx.SQLite)))
 		})
 	}
 }

@@ -47,7 +47,7 @@ func TestProvePgxOnTheWire(t *testing.T) {
 func TestProveSQLite(t *testing.T) {
 	proveAll(t, func(t *testing.T) *prove.Database[*tx.DB[*sql.Tx]] {
 		dsn := "file:" + filepath.Join(t.TempDir(), "a.db") + sqliteParams + "&_pragma=synchronous(off)"
-		migrateEffects(t, harness(t, "sqlite", dsn, tx.SQLite).DB)
+		migrateEffects(t, openDB(t, "sqlite", dsn, tx.SQLite))
 		return prove.Through(prove.SQL("sqlite", dsn), func(pool *sql.DB) *tx.DB[*sql.Tx] { return sqltx.New(pool, tx.SQLite, nil).With(quick) })
 	})
 }

@@ -62,7 +62,7 @@ func (c *tally) await(t *testing.T) {
 // Two schedulers of robfig/cron, on PostgreSQL, with an expression as the schedule.
 func TestRobfigCron(t *testing.T) {
 	t.Parallel()
-	db, runs := harness(t, "pgx", testdb.Postgres(t), tx.PostgreSQL).DB, newTally(3)
+	db, runs := openDB(t, "pgx", testdb.Postgres(t), tx.PostgreSQL), newTally(3)
 	if err := lease.Migrate(t.Context(), db, lease.Names{}); err != nil {
 		t.Fatal(err)
 	}
