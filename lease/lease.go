@@ -26,8 +26,8 @@ type Options struct {
 	// Margin is how long before its end a lease is no longer relied on; less than half of TTL. Default: a tenth of TTL, at
 	// least 50 ms and at most 2 s.
 	Margin time.Duration
-	// AtLeast is how long a lease stays taken at least, also if it is released before: for jobs that are over sooner than the
-	// clocks of two machines differ. Default: 0.
+	// AtLeast is how long a lease stays taken at least, also if it is released before or its holder dies: for jobs that are over
+	// sooner than the clocks of two machines differ. It may be longer than TTL. [Leases.Evict] ends it. Default: 0.
 	AtLeast time.Duration
 	// HoldLimit is how long a lease is held at most. After it the handle's context ends, and the lease runs out. Default: no
 	// limit.

@@ -46,13 +46,13 @@ const inTurnPostgres = `with own as (
 	for update skip locked
 ), taken as (
 	update {table} t set token = greatest(t.token + 1, nextval('{tokens}')), holder = $2::text, meta = $3::text, nonce = $4::text,
-		acquired_at = clock_timestamp(), expires_at = clock_timestamp() + $5::bigint * interval '1 microsecond',
+		acquired_at = clock_timestamp(), expires_at = clock_timestamp() + greatest($5::bigint, $6::bigint) * interval '1 microsecond',
 		keep_until = clock_timestamp() + $6::bigint * interval '1 microsecond', resign = false
 	from free where t.name = free.name returning t.token
 ), made as (
 	insert into {table} (name, token, holder, meta, nonce, acquired_at, expires_at, keep_until)
 	select $1::text, nextval('{tokens}'), $2::text, $3::text, $4::text, clock_timestamp(),
-		clock_timestamp() + $5::bigint * interval '1 microsecond', clock_timestamp() + $6::bigint * interval '1 microsecond'
+		clock_timestamp() + greatest($5::bigint, $6::bigint) * interval '1 microsecond', clock_timestamp() + $6::bigint * interval '1 microsecond'
 	where not exists (select from {table} where name = $1::text) and (select n from ahead) = 0
 	on conflict do nothing returning token
 ), mine as (

@@ -11,13 +11,13 @@ const acquirePostgres = `with own as (
 	for update skip locked
 ), taken as (
 	update {table} t set token = greatest(t.token + 1, nextval('{tokens}')), holder = $2::text, meta = $3::text, nonce = $4::text,
-		acquired_at = clock_timestamp(), expires_at = clock_timestamp() + $5::bigint * interval '1 microsecond',
+		acquired_at = clock_timestamp(), expires_at = clock_timestamp() + greatest($5::bigint, $6::bigint) * interval '1 microsecond',
 		keep_until = clock_timestamp() + $6::bigint * interval '1 microsecond', resign = false
 	from free where t.name = free.name returning t.token
 ), made as (
 	insert into {table} (name, token, holder, meta, nonce, acquired_at, expires_at, keep_until)
 	select $1::text, nextval('{tokens}'), $2::text, $3::text, $4::text, clock_timestamp(),
-		clock_timestamp() + $5::bigint * interval '1 microsecond', clock_timestamp() + $6::bigint * interval '1 microsecond'
+		clock_timestamp() + greatest($5::bigint, $6::bigint) * interval '1 microsecond', clock_timestamp() + $6::bigint * interval '1 microsecond'
 	where not exists (select from {table} where name = $1::text)
 	on conflict do nothing returning token
 ), mine as (
@@ -35,7 +35,7 @@ from {table} where name = $1::text`
 
 // renewPostgres does not ask whether the lease has run out: if token and nonce are those of the row, nobody came between. It
 // changes no column of a key, so that it does not wait for a guard.
-const renewPostgres = `update {table} t set expires_at = clock_timestamp() + r.ttl * interval '1 microsecond'
+const renewPostgres = `update {table} t set expires_at = greatest(clock_timestamp() + r.ttl * interval '1 microsecond', t.keep_until)
 from jsonb_to_recordset($1::jsonb) as r(name text, token bigint, nonce text, ttl bigint)
 where t.name = r.name and t.token = r.token and t.nonce = r.nonce
 returning t.nonce, t.resign`
@@ -51,7 +51,7 @@ const guardPostgres = `select 1 from {table} where name = $1::text and token = $
 // acquireSQLite has one writer, who does not take turns with himself: a guard's transaction has ended when this runs. Tokens begin
 // at the clock's microseconds, and after a deletion above that of the row. Times are rounded up to the next millisecond.
 const acquireSQLite = `insert into {table} (name, token, holder, meta, nonce, acquired_at, expires_at, keep_until)
-values ($1, max({now} * 1000, (select token + 1 from {tokens})), $2, $3, $4, {now}, {now} + $5 / 1000 + 1,
+values ($1, max({now} * 1000, (select token + 1 from {tokens})), $2, $3, $4, {now}, {now} + max($5, $6) / 1000 + 1,
 	{now} + $6 / 1000 + ($6 > 0))
 on conflict (name) do update set
 	token = case when nonce is excluded.nonce then token else max(token + 1, excluded.token) end,
@@ -63,7 +63,7 @@ returning true, token, '', '', 0`
 const lookSQLite = `select token, coalesce(holder, ''), coalesce(meta, ''), (expires_at - {now}) * 1000
 from {table} where name = $1`
 
-const renewSQLite = `update {table} set expires_at = {now} + r.ttl / 1000 + 1
+const renewSQLite = `update {table} set expires_at = max({now} + r.ttl / 1000 + 1, coalesce(keep_until, 0))
 from (
 	select json_extract(value, '$.name') as name, json_extract(value, '$.token') as token, json_extract(value, '$.nonce') as nonce,
 		json_extract(value, '$.ttl') as ttl from json_each($1)

@@ -11,7 +11,7 @@ type Store interface {
 	// TryAcquire takes the lease that c names if nobody holds it, and otherwise tells who does. It changes nothing if the
 	// lease is held. A second request with the nonce of the holder is granted again, with the same token.
 	TryAcquire(ctx context.Context, c Claim) (Grant, error)
-	// Renew lets each of terms run for its TTL from now on, and returns what became of them, in their order. A term that is
+	// Renew lets each of terms run for its TTL from now on, or until its Claim.AtLeast is over, and returns what became of them, in their order. A term that is
 	// no longer held is told as lost and never acquired again.
 	Renew(ctx context.Context, terms []Term) ([]Renewal, error)
 	// Release frees a lease, no earlier than at its Claim.AtLeast, and reports whether the term still held it.
@@ -36,7 +36,7 @@ type Claim struct {
 	Nonce string
 	// TTL is how long the lease lasts if it is not renewed.
 	TTL time.Duration
-	// AtLeast is how long the lease stays taken at least, also if it is released before.
+	// AtLeast is how long the lease stays taken at least, also if it is released before, or its holder dies.
 	AtLeast time.Duration
 }
 

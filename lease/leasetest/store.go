@@ -23,7 +23,7 @@ func storeRules() []rule {
 		{"late renewal", "who lost a lease does not get it back, also when it is free again", (*suite).lateRenewal},
 		{"renew many", "1000 leases are renewed in one request, each told for itself", (*suite).renewMany},
 		{"renew expired", "a lease that ran out and that nobody took is renewed, if the store says so", (*suite).renewExpired},
-		{"at least", "a lease stays taken for its least time, also when it was released", (*suite).atLeast},
+		{"at least", "a lease stays taken for its least time, also when it was released, or its holder has died", (*suite).atLeast},
 		{"capabilities", "a store says that it has fences, whose guard works if it says so, and that it is ready", (*suite).capabilities},
 		{"names", "a name is any text, and two names are two leases", (*suite).names},
 	}
@@ -176,16 +176,23 @@ func (s *suite) renewExpired() {
 }
 
 func (s *suite) atLeast() {
-	c := s.claim("a", long)
-	c.AtLeast = 400 * time.Millisecond
-	started := time.Now()
-	t := s.take(c)
-	s.release(t, true)
-	s.release(t, false)
-	s.refused(s.claim("a", long))
-	s.outlast(s.claim("a", long))
-	if waited := time.Since(started); waited < c.AtLeast {
-		s.Fatalf("a lease that is taken for %v at least was taken after %v", c.AtLeast, waited)
+	for name, end := range map[string]func(t lease.Term){
+		"released": func(t lease.Term) {
+			s.release(t, true)
+			s.release(t, false)
+		},
+		"dead":                 func(lease.Term) {},
+		"dead after a renewal": func(t lease.Term) { s.renewed(true, t) },
+	} {
+		c := s.claim(name, time.Millisecond)
+		c.AtLeast = 400 * time.Millisecond
+		started := time.Now()
+		end(s.take(c))
+		s.refused(s.claim(name, long))
+		s.outlast(s.claim(name, long))
+		if waited := time.Since(started); waited < c.AtLeast {
+			s.Fatalf("%s: a lease that is taken for %v at least was taken after %v", name, c.AtLeast, waited)
+		}
 	}
 }
 

@@ -84,7 +84,7 @@ func (s *Store) send(ctx context.Context, parts []*part, evaluate evaluate) {
 		keys, args := make([]string, len(p.terms)), make([]any, 0, 4*len(p.terms))
 		for i, t := range p.terms {
 			keys[i] = s.KeyOf(t.Name)
-			args = append(args, fmt.Sprintf("%016d", t.Token), mark(t.Nonce), t.TTL.Microseconds(), s.life(t.TTL))
+			args = append(args, fmt.Sprintf("%016d", t.Token), mark(t.Nonce), t.TTL.Microseconds(), s.o.Retention.Milliseconds())
 		}
 		p.reply = evaluate(ctx, pipe, keys, args...)
 	}

@@ -22,6 +22,6 @@ if found then
 end
 local token = math.max(now, last + 1, ARGV[4] + 1)
 -- %.0f, since numbers are doubles here, and tostring rounds them to 14 digits.
-redis.call('set', KEYS[1], string.format('%016.0f %016.0f %016.0f + ', token, now + ARGV[2], now + ARGV[3]) .. ARGV[1] .. ARGV[6],
+redis.call('set', KEYS[1], string.format('%016.0f %016.0f %016.0f + ', token, now + math.max(ARGV[2], ARGV[3]), now + ARGV[3]) .. ARGV[1] .. ARGV[6],
   'px', ARGV[5])
 return {1, token}
