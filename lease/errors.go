@@ -19,6 +19,8 @@ var (
 	ErrResign = errors.New("lease: its holder is asked to resign")
 	// ErrFenced: a guard refused, since the lease was taken by somebody else.
 	ErrFenced = errors.New("lease: fenced off: the lease has another holder")
+	// ErrSnapshot: a guard refused, since the transaction began before the lease was acquired, and cannot see that it was.
+	ErrSnapshot = errors.New("lease: the transaction is older than the acquisition: acquire the lease, and begin the transaction then")
 	// ErrNested: the context is under the lease already: its holder would wait for itself.
 	ErrNested = errors.New("lease: it is held by the caller already: pass the handle down")
 	// ErrNoGuard: the lease is in no database, such as one of package redislease, or in one of another kind than the transaction.
@@ -166,3 +168,23 @@ func (e *FencedError) Is(target error) bool { return target == ErrFenced }
 
 // Outcome is NotApplied: the guard refused before the work, or rolled it back.
 func (e *FencedError) Outcome() holdfast.Outcome { return holdfast.NotApplied }
+
+// A SnapshotError is the refusal of a guard in a transaction at REPEATABLE READ or SERIALIZABLE that began before the lease was
+// acquired: it sees the lease as it was then. The lease may well be held. The same is told, in such a transaction, of an acquisition
+// that a failover has lost. It matches [ErrSnapshot], and not [ErrFenced].
+type SnapshotError struct {
+	// Fence is the one that was refused.
+	Fence Fence
+}
+
+// Error names the lease and the token, and how to mend it.
+func (e *SnapshotError) Error() string {
+	return fmt.Sprintf("lease: the transaction cannot see token %d of %q, since it is older than the acquisition: "+
+		"acquire the lease, and begin the transaction then", e.Fence.Token, e.Fence.Name)
+}
+
+// Is matches ErrSnapshot.
+func (e *SnapshotError) Is(target error) bool { return target == ErrSnapshot }
+
+// Outcome is NotApplied: the guard refused before the work, or rolled it back.
+func (e *SnapshotError) Outcome() holdfast.Outcome { return holdfast.NotApplied }

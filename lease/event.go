@@ -22,6 +22,7 @@ const (
 	EventEvicted holdfast.EventKind = "lease.evicted"
 	// EventReleased: a lease was released. Elapsed is how long it was held. Err is set if it was lost before, or nobody knows.
 	EventReleased holdfast.EventKind = "lease.released"
-	// EventFenced: [Do] refused. A fence by itself has no observer. Err is a [FencedError].
+	// EventFenced: [Do] refused. A fence by itself has no observer. Err is a [FencedError], or a
+	// [SnapshotError].
 	EventFenced holdfast.EventKind = "lease.fenced"
 )

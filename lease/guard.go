@@ -19,6 +19,7 @@ type Fence struct {
 	Nonce string
 
 	guard   string // the statement of the store, if it has one
+	old     string // tells whether the transaction's snapshot is older than the acquisition; empty if it cannot be
 	dialect *tx.Dialect
 }
 
@@ -30,8 +31,9 @@ func (f Fence) String() string { return fmt.Sprintf("%s@%d", f.Name, f.Token) }
 // in its middle and the lease runs out; renewals go on. It is one round trip; [Do] saves it. Call it first, so that a holder
 // of the past writes nothing, and return its error.
 //
-// At REPEATABLE READ and SERIALIZABLE, if the lease was taken since the transaction's snapshot, it returns the database's
-// serialization failure instead, after which [tx.DB.Do] runs the closure again, and it is fenced.
+// At REPEATABLE READ and SERIALIZABLE a transaction sees what was there at its first statement. If the lease was taken from its
+// holder since then, Guard returns the database's serialization failure instead, after which [tx.DB.Do] runs the closure again, and it
+// is fenced. If its own acquisition came since then, Guard refuses it with a [*SnapshotError]: acquire first, then begin.
 func (f Fence) Guard(ctx context.Context, t tx.Tx) error {
 	if f.guard == "" { // t may be anything, also nil
 		return ErrNoGuard
@@ -43,7 +45,10 @@ func (f Fence) Guard(ctx context.Context, t tx.Tx) error {
 	if err := t.Batch(ctx, s); err != nil {
 		return err
 	}
-	return f.passed(s)
+	if !s.Found {
+		return f.refused(ctx, t)
+	}
+	return nil
 }
 
 func (f Fence) statement(d *tx.Dialect) (*tx.Stmt, error) {
@@ -53,9 +58,13 @@ func (f Fence) statement(d *tx.Dialect) (*tx.Stmt, error) {
 	return &tx.Stmt{SQL: f.guard, Args: []any{f.Name, f.Token, f.Nonce}, Dest: []any{new(int)}}, nil
 }
 
-func (f Fence) passed(s *tx.Stmt) error {
-	if s.Found {
-		return nil
+// refused tells why the guard did not pass in t, a transaction that may have begun before the acquisition.
+func (f Fence) refused(ctx context.Context, t tx.Tx) error {
+	if f.old != "" {
+		old := false
+		if err := t.QueryRow(ctx, f.old, f.Name, f.Token).Scan(&old); err == nil && old {
+			return &SnapshotError{Fence: f}
+		}
 	}
 	return &FencedError{Fence: f}
 }
@@ -63,7 +72,8 @@ func (f Fence) passed(s *tx.Stmt) error {
 // Do runs fn in a transaction that the fence guards; see [Fence.Guard] and [tx.DB.Do]. The guard rides with BEGIN, and costs
 // no round trip on pgx. db is the database that the lease is in. In a closure of db it joins the transaction.
 //
-// It returns a [*FencedError], [ErrNoGuard], and errors of fn and of [tx.DB.Do]. fn must not return [tx.ErrDiscard].
+// It returns a [*FencedError], a [*SnapshotError] in a closure that had begun before, [ErrNoGuard], and errors of fn and of
+// [tx.DB.Do]. fn must not return [tx.ErrDiscard].
 func Do[T any](ctx context.Context, db *tx.DB[T], h *Held, fn func(ctx context.Context, t T) error) error {
 	if fn == nil {
 		return tx.ErrNilFunc
@@ -78,6 +88,7 @@ func Do[T any](ctx context.Context, db *tx.DB[T], h *Held, fn func(ctx context.C
 	if _, err := f.statement(db.Dialect()); err != nil {
 		return err
 	}
+	_, joins := db.Current(ctx)
 	var s *tx.Stmt
 	return db.Run(ctx, tx.Plan[T]{
 		Lead: func() []*tx.Stmt {
@@ -85,11 +96,15 @@ func Do[T any](ctx context.Context, db *tx.DB[T], h *Held, fn func(ctx context.C
 			return []*tx.Stmt{s}
 		},
 		Work: func(ctx context.Context, t T) error {
-			if err := f.passed(s); err != nil {
-				h.core.observe(ctx, EventFenced, h.term, 0, tx.Attempt(ctx), err)
-				return err
+			if s.Found {
+				return tx.NoDiscard(fn(ctx, t))
 			}
-			return tx.NoDiscard(fn(ctx, t))
+			err := error(&FencedError{Fence: f})
+			if joins {
+				err = f.refused(ctx, db.Tx(t))
+			}
+			h.core.observe(ctx, EventFenced, h.term, 0, tx.Attempt(ctx), err)
+			return err
 		},
 	})
 }

@@ -90,7 +90,8 @@ func (j *Job[T]) OnceTx(ctx context.Context, slot time.Time, fn func(ctx context
 // [Job.Once] calls it in its last transaction, and what that writes is committed once, however often runs die. Call it first, so
 // that nobody else begins the slot while t is open, and return its error. It is one round trip.
 //
-// It returns a [*FencedError] if another run has followed, and errors of the database; see [Fence.Guard].
+// It returns a [*FencedError] if another run has followed, a [*SnapshotError] if t began before the run, and errors of the database;
+// see [Fence.Guard].
 func (j *Job[T]) Finish(ctx context.Context, t T, s *Slot) error {
 	if s == nil || s.Job != j.name {
 		return &InputError{Name: "the slot", Reason: "is not one of this job"}
@@ -98,6 +99,9 @@ func (j *Job[T]) Finish(ctx context.Context, t T, s *Slot) error {
 	fence := j.fence(s)
 	if err := j.store.db.Tx(t).Batch(ctx, fence...); err != nil {
 		return err
+	}
+	if !fence[0].Found {
+		return s.fence.refused(ctx, j.store.db.Tx(t))
 	}
 	return passed(s, fence)
 }

@@ -104,7 +104,7 @@ func (s *SQL[T]) Capabilities() Capabilities {
 
 // Fence returns the fence of g, which guards transactions on the store's database.
 func (s *SQL[T]) Fence(g Grant) Fence {
-	return Fence{Name: g.Name, Token: g.Token, Nonce: g.Nonce, guard: s.sql.guard, dialect: s.db.Dialect()}
+	return Fence{Name: g.Name, Token: g.Token, Nonce: g.Nonce, guard: s.sql.guard, old: s.sql.old, dialect: s.db.Dialect()}
 }
 
 // contended is how often a request is made again that lost a race with another, which at a default isolation level above READ
@@ -235,14 +235,14 @@ func (s *SQL[T]) Release(ctx context.Context, t Term) (held bool, err error) {
 
 // texts are the statements on one table.
 type texts struct {
-	acquire, look, renew, release, guard string
-	list, resign, cut, renumber          string
-	inTurn, gone, place, ahead, leave    string
+	acquire, look, renew, release, guard, old string
+	list, resign, cut, renumber               string
+	inTurn, gone, place, ahead, leave         string
 }
 
 func newTexts(d *tx.Dialect, names Names) texts {
 	s := texts{
-		acquirePostgres, lookPostgres, renewPostgres, releasePostgres, guardPostgres,
+		acquirePostgres, lookPostgres, renewPostgres, releasePostgres, guardPostgres, oldPostgres,
 		listPostgres, resignSQL, cutPostgres, renumberPostgres,
 		inTurnPostgres, "", "", "", leaveSQL,
 	}
@@ -250,7 +250,7 @@ func newTexts(d *tx.Dialect, names Names) texts {
 	tokens := d.Table(names.Schema, names.Table+"_token")
 	if d == tx.SQLite {
 		s = texts{
-			acquireSQLite, lookSQLite, renewSQLite, releaseSQLite, guardSQLite,
+			acquireSQLite, lookSQLite, renewSQLite, releaseSQLite, guardSQLite, "",
 			listSQLite, resignSQL, cutSQLite, evictSQLite,
 			"", goneSQLite, placeSQLite, aheadSQLite, leaveSQL,
 		}
@@ -263,7 +263,7 @@ func newTexts(d *tx.Dialect, names Names) texts {
 		"{waiters}", d.Table(names.Schema, names.Table+waiterSuffix),
 	)
 	for _, text := range []*string{
-		&s.acquire, &s.look, &s.renew, &s.release, &s.guard, &s.list, &s.resign, &s.cut, &s.renumber,
+		&s.acquire, &s.look, &s.renew, &s.release, &s.guard, &s.old, &s.list, &s.resign, &s.cut, &s.renumber,
 		&s.inTurn, &s.gone, &s.place, &s.ahead, &s.leave,
 	} {
 		*text = in.Replace(*text)

@@ -48,6 +48,11 @@ where name = $1::text and nonce = $2::text`
 // guardPostgres takes the weakest lock that a change of a key must wait for.
 const guardPostgres = `select 1 from {table} where name = $1::text and token = $2::bigint and nonce = $3::text for key share`
 
+// oldPostgres tells of a row that is not the acquisition's whether it is one from before it: tokens rise. At READ COMMITTED a statement
+// sees all that was committed.
+const oldPostgres = `select current_setting('transaction_isolation') in ('repeatable read', 'serializable')
+	and coalesce((select token from {table} where name = $1::text), 0) < $2::bigint`
+
 // acquireSQLite has one writer, who does not take turns with himself: a guard's transaction has ended when this runs. Tokens begin
 // at the clock's microseconds, and after a deletion above that of the row. Times are rounded up to the next millisecond.
 const acquireSQLite = `insert into {table} (name, token, holder, meta, nonce, acquired_at, expires_at, keep_until)

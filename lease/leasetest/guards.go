@@ -29,6 +29,7 @@ func RunGuards[T any](t *testing.T, open func(t testing.TB) txtest.Backend[T]) {
 		{"exact", "while a guarded transaction is open, nobody takes the lease, also when it has run out", (*guards[T]).exact},
 		{"renewal passes", "a guarded transaction does not keep the lease from being renewed or released", (*guards[T]).renewalPasses},
 		{"taken in between", "who lost the lease after the snapshot of its transaction does not commit", (*guards[T]).takenInBetween},
+		{"older transaction", "a transaction that began before the acquisition is told so, and not that the lease was taken", (*guards[T]).older},
 		{"token issued twice", "the nonce tells two holders apart who have one token", (*guards[T]).tokenTwice},
 		{"row deleted", "tokens rise also when somebody deletes the row", (*guards[T]).rowDeleted},
 		{"high water", "a database without the leases refuses who comes with a token below one that has written", (*guards[T]).highWater},
@@ -249,6 +250,42 @@ func (s *guards[T]) takenInBetween() {
 	})
 	s.want(err, lease.ErrFenced)
 	s.wrote(h.Name(), 0)
+}
+
+// older acquires the lease when its transaction has a snapshot already: of a lease that is new, and of one that was held before.
+func (s *guards[T]) older() {
+	if !s.DB.Dialect().Capabilities.ConcurrentWriters {
+		return
+	}
+	sees := s.level == tx.ReadCommitted
+	for _, what := range []string{"older", "older", "older and nested"} {
+		var h *lease.Held
+		err := s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
+			if err := s.write(ctx, t, s.lease(what)); err != nil {
+				return err
+			}
+			h = s.hold(what)
+			if what == "older" {
+				return h.Fence().Guard(ctx, s.DB.Tx(t))
+			}
+			return lease.Do(ctx, s.DB, h, func(context.Context, T) error { return nil })
+		})
+		var old *lease.SnapshotError
+		switch {
+		case sees:
+			s.must(err)
+		case !errors.As(err, &old) || old.Fence.Token != h.Fence().Token || errors.Is(err, lease.ErrFenced) || !errors.Is(err, lease.ErrSnapshot):
+			s.Fatalf("in a transaction that is older than the acquisition the guard returned %v", err)
+		}
+		s.must(lease.Do(s.ctx, s.DB, h, func(context.Context, T) error { return nil })) // in one that is not
+		s.released(h.Advisory, lease.ReleaseDone)
+	}
+	if !sees {
+		s.wrote(s.lease("older"), 0)
+	}
+	h := s.hold("older")
+	s.steal(h)
+	s.want(s.DB.Do(s.ctx, func(ctx context.Context, t T) error { return h.Fence().Guard(ctx, s.DB.Tx(t)) }), lease.ErrFenced)
 }
 
 func (s *guards[T]) tokenTwice() {

@@ -15,6 +15,7 @@ func txRules[T any]() []jobRule[T] {
 		{"open", "while its transaction is open nobody else begins the slot, also if the lease has run out", (*jobs[T]).open},
 		{"finish", "a run ends its slot in a transaction of the caller, and leaves it if that is rolled back", (*jobs[T]).finish},
 		{"finish late", "a run that another has followed commits nothing", (*jobs[T]).finishLate},
+		{"finish older", "a transaction that began before the run, and cannot see it, is told so", (*jobs[T]).finishOlder},
 	}
 }
 
@@ -99,6 +100,23 @@ func (s *jobs[T]) finish() {
 	s.want(s.DB.Do(s.ctx, func(ctx context.Context, t T) error {
 		return job.Finish(ctx, t, &lease.Slot{Job: "another"})
 	}), lease.ErrInvalid)
+}
+
+func (s *jobs[T]) finishOlder() {
+	if s.level != tx.RepeatableRead && s.level != tx.Serializable {
+		return // every statement sees all that was committed
+	}
+	job := s.job("older", lease.JobOptions{})
+	s.want(s.once(job, today(), true, func(context.Context, *lease.Slot) error { return lease.ErrAgain }), lease.ErrAgain)
+	s.want(s.DB.Do(s.ctx, func(ctx context.Context, t T) (err error) {
+		s.must(s.write(ctx, t, job.Name()))
+		s.want(s.once(job, today(), true, func(_ context.Context, slot *lease.Slot) error {
+			err = job.Finish(ctx, t, slot)
+			return lease.ErrAgain
+		}), lease.ErrAgain)
+		return err
+	}), lease.ErrSnapshot)
+	s.wrote(job.Name(), 0)
 }
 
 func (s *jobs[T]) finishLate() {
