@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 // A memory is a store in which nothing goes wrong, on the time of the test.
@@ -76,7 +78,7 @@ func inTime(t *testing.T, test func(t *testing.T, m *memory, leases *Leases[*Hel
 		m := &memory{leases: map[string]lived{}}
 		leases := New(m, &Options{TTL: 10 * time.Second})
 		begun := time.Now()
-		leases.core.clock = clock{now: time.Now, boot: func() time.Duration {
+		leases.core.clock = clock.Clock{Now: time.Now, Boot: func() time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
 			return time.Since(begun) + asleep

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 // A late store answers some time after it has done what it was asked.
@@ -48,14 +50,14 @@ func (s *skewed) passed() time.Duration {
 	return real - time.Duration(float64(real)*s.slow)
 }
 
-func (s *skewed) clock() clock {
-	return clock{
-		now: func() time.Time {
+func (s *skewed) clock() clock.Clock {
+	return clock.Clock{
+		Now: func() time.Time {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.begun.Add(s.passed() - s.slept)
 		},
-		boot: func() time.Duration {
+		Boot: func() time.Duration {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.passed() + s.step
@@ -117,9 +119,9 @@ func TestClocksOfContendersDiffer(t *testing.T) {
 		other := New(m, &Options{TTL: 10 * time.Second})
 		var back time.Duration
 		var mu sync.Mutex
-		other.core.clock = clock{
-			now: time.Now,
-			boot: func() time.Duration { // as where it is the wall clock
+		other.core.clock = clock.Clock{
+			Now: time.Now,
+			Boot: func() time.Duration { // as where it is the wall clock
 				mu.Lock()
 				defer mu.Unlock()
 				return time.Duration(time.Now().Add(time.Hour - back).UnixNano())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/jitter"
 )
 
@@ -24,14 +25,14 @@ type Advisory struct {
 
 	released atomic.Bool
 
-	mu       sync.Mutex  // guards what follows
-	anchor   moment      // right before the request that was last granted was sent
-	timer    *time.Timer // of the deadline; nil before the first renewal
-	limit    *time.Timer // HoldLimit; nil without
-	ended    error       // released, or why it was lost
-	asked    bool        // to resign
-	failures int         // renewals that failed in a row
-	failure  error       // of the last of them
+	mu       sync.Mutex   // guards what follows
+	anchor   clock.Moment // right before the request that was last granted was sent
+	timer    *time.Timer  // of the deadline; nil before the first renewal
+	limit    *time.Timer  // HoldLimit; nil without
+	ended    error        // released, or why it was lost
+	asked    bool         // to resign
+	failures int          // renewals that failed in a row
+	failure  error        // of the last of them
 }
 
 // A Held is a lease for correctness: its [Fence] goes with every write.
@@ -45,10 +46,10 @@ type Held struct {
 func (h *Held) Fence() Fence { return h.fence }
 
 // newAdvisory makes the handle of a grant that was asked for at anchor.
-func newAdvisory(ctx context.Context, c *core, g Grant, anchor moment) *Advisory {
+func newAdvisory(ctx context.Context, c *core, g Grant, anchor clock.Moment) *Advisory {
 	h := &Advisory{
 		core: c, term: Term{Name: g.Name, Token: g.Token, Nonce: g.Nonce, TTL: c.o.TTL},
-		since: anchor.at, usable: c.o.TTL - c.o.Margin, anchor: anchor,
+		since: anchor.At, usable: c.o.TTL - c.o.Margin, anchor: anchor,
 	}
 	h.ctx, h.cancel = context.WithCancelCause(h.enter(context.WithoutCancel(ctx)))
 	if c.o.HoldLimit > 0 {
@@ -73,14 +74,14 @@ func (h *Advisory) Context() context.Context { return h.ctx }
 func (h *Advisory) Deadline() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.anchor.at.Add(h.usable)
+	return h.anchor.At.Add(h.usable)
 }
 
 // Check tells, by the clocks and without asking the store, whether the lease may be relied on at this moment. Call it right
 // before each effect outside the database. It returns nil, a [*LostError] or [ErrReleased].
 func (h *Advisory) Check() error {
 	h.mu.Lock()
-	ended, since, mono := h.ended, h.core.clock.since(h.anchor), h.core.clock.now().Sub(h.anchor.at)
+	ended, since, mono := h.ended, h.core.clock.Since(h.anchor), h.core.clock.Now().Sub(h.anchor.At)
 	failure := h.failure
 	h.mu.Unlock()
 	switch {
@@ -100,14 +101,14 @@ func (h *Advisory) watch() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.timer == nil && h.ended == nil {
-		h.timer = time.AfterFunc(h.usable-h.core.clock.since(h.anchor), h.expire)
+		h.timer = time.AfterFunc(h.usable-h.core.clock.Since(h.anchor), h.expire)
 	}
 }
 
 // expire runs when the deadline may have come, on a timer of its own: a request that hangs does not delay it.
 func (h *Advisory) expire() {
 	h.mu.Lock()
-	left := h.usable - h.core.clock.since(h.anchor)
+	left := h.usable - h.core.clock.Since(h.anchor)
 	if h.ended == nil && left > 0 { // renewed meanwhile
 		h.timer.Reset(left)
 		h.mu.Unlock()
@@ -147,7 +148,7 @@ func (h *Advisory) end(reason error) (first bool, why error) {
 }
 
 // renewed takes in what became of a renewal that was sent at anchor.
-func (h *Advisory) renewed(anchor moment, r Renewal) {
+func (h *Advisory) renewed(anchor clock.Moment, r Renewal) {
 	if !r.Held {
 		_ = h.lose(Stolen, nil)
 		return
@@ -159,7 +160,7 @@ func (h *Advisory) renewed(anchor moment, r Renewal) {
 	defer h.mu.Unlock()
 	if h.ended == nil {
 		h.anchor, h.failures, h.failure = anchor, 0, nil
-		h.timer.Reset(h.usable - h.core.clock.since(anchor))
+		h.timer.Reset(h.usable - h.core.clock.Since(anchor))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/claim"
+	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 // Options set up [Leases]. The zero value is ready to use.
@@ -53,7 +54,7 @@ type Leases[H any] struct {
 type core struct {
 	store   Store
 	o       Options
-	clock   clock
+	clock   clock.Clock
 	renewer *claim.Renewer[*Advisory]
 	waits   waits
 	bound   bound
@@ -82,7 +83,7 @@ func newCore(store Store, o *Options) *core {
 	if store == nil {
 		panic("lease: the store is nil: make one with lease.NewSQL")
 	}
-	c := &core{store: store, clock: systemClock}
+	c := &core{store: store, clock: clock.System}
 	if o != nil {
 		c.o = *o
 	}
@@ -182,7 +183,7 @@ func (c *core) try(ctx context.Context, name, waiter string, since time.Time, at
 		return nil, Grant{}, err
 	}
 	claim := Claim{Name: name, Holder: c.o.Holder, Meta: c.o.Meta, Nonce: newNonce(), TTL: c.o.TTL, AtLeast: c.o.AtLeast}
-	anchor := c.clock.read()
+	anchor := c.clock.Read()
 	g, err := c.ask(ctx, claim, waiter)
 	term := Term{Name: name, Token: g.Token, Nonce: claim.Nonce, TTL: c.o.TTL}
 	switch {

@@ -30,7 +30,7 @@ func (c *core) renew(handles []*Advisory) (again []time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	anchor := c.clock.read()
+	anchor := c.clock.Read()
 	results, err := c.store.Renew(ctx, terms)
 	if err == nil && len(results) != len(terms) {
 		err = fmt.Errorf("lease: the store answered %d of %d renewals", len(results), len(terms))
