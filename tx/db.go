@@ -11,7 +11,7 @@ import (
 // or an interface that holds one, so that two values can be compared.
 //
 // A driver may have a method Pool() any as well. Drivers that answer with equal values share a pool: a [DB.Do] over one of
-// them joins the transaction of a closure over another.
+// them joins the transaction of a closure over another. It may be a [Listener].
 type Driver[T any] interface {
 	// Begin begins a transaction and runs lead in it, in one round trip where the library can pipeline. ctx bounds the
 	// begin only: its end later does not touch the transaction. If Begin fails nothing is left open.
@@ -54,7 +54,7 @@ func (db *DB[T]) Observed(o holdfast.Observer) *DB[T] {
 }
 
 // Wrapped returns a DB over a driver that wrap makes of this one's: one that measures, logs, or breaks things on purpose.
-// The wrapper must keep what the [Driver] promises, and pass on its Pool.
+// The wrapper must keep what the [Driver] promises, and pass on its optional powers.
 func (db *DB[T]) Wrapped(wrap func(Driver[T]) Driver[T]) *DB[T] {
 	return &DB[T]{driver: wrap(db.driver), o: db.o, obs: db.obs, turns: db.turns}
 }

@@ -39,6 +39,8 @@ type Capabilities struct {
 	IsolationLevels bool
 	// Schemas: tables can be put into named schemas.
 	Schemas bool
+	// Notifications: LISTEN and NOTIFY.
+	Notifications bool
 }
 
 // PostgreSQL is PostgreSQL 13 and later.
@@ -54,6 +56,7 @@ var PostgreSQL = &Dialect{
 		ExclusionConstraints: true,
 		IsolationLevels:      true,
 		Schemas:              true,
+		Notifications:        true,
 	},
 }
 

@@ -94,12 +94,14 @@ func (db *DB[T]) scopeFor(ctx context.Context, t T) *scope {
 	return nil
 }
 
+// pooled is a driver that tells its pool.
+type pooled interface{ Pool() any }
+
 // samePool reports whether two drivers run on the same pool. Several DBs may have been made of one.
 func samePool(a, b any) bool {
 	if a == b {
 		return true
 	}
-	type pooled interface{ Pool() any }
 	pa, ok := a.(pooled)
 	pb, also := b.(pooled)
 	return ok && also && pa.Pool() == pb.Pool()

@@ -55,7 +55,7 @@ func (d *txDriver[T]) stop() {
 	})
 }
 
-// Pool and Root are the optional powers of a driver.
+// Pool, Root and Listen are the optional powers of a driver. What is heard is not broken from here.
 func (d *txDriver[T]) Pool() any {
 	if p, ok := d.Driver.(interface{ Pool() any }); ok {
 		return p.Pool()
@@ -68,6 +68,13 @@ func (d *txDriver[T]) Root(t T) T {
 		return r.Root(t)
 	}
 	return t
+}
+
+func (d *txDriver[T]) Listen(ctx context.Context) (tx.Notifications, error) {
+	if l, ok := d.Driver.(tx.Listener); ok {
+		return l.Listen(ctx)
+	}
+	return nil, tx.ErrNoListen
 }
 
 func (d *txDriver[T]) Begin(ctx context.Context, o tx.Options, lead []*tx.Stmt) (t T, err error) {

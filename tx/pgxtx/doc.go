@@ -21,6 +21,14 @@
 // QueryExecModeCacheStatement, which are made for connection poolers, nothing is prepared; in
 // QueryExecModeSimpleProtocol each statement is a trip.
 //
+// # Connections
+//
+// A transaction takes one connection of the pool. While somebody in the process waits for another process, in a pattern that says
+// so, there is one more connection, which listens: it is opened with the pool's own configuration and BeforeConnect, is none of its
+// MaxConns, and is closed a few seconds after the last has ceased to wait. Plan one more for each process in the server's
+// max_connections. Where LISTEN does not work, as with PgBouncer in transaction mode, [tx.EventPolling] says so, once, and patterns
+// look again from time to time.
+//
 // # Failure modes
 //
 // A connection that died in the pool is found out by BEGIN, and another is tried. One that dies before COMMIT was sent

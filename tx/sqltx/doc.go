@@ -46,6 +46,8 @@
 //
 // [Options] hold the busy timeout of SQLite. The rest are [tx.Options] and the settings of the pool.
 //
+// There are no notifications through database/sql: who waits for another process looks again from time to time.
+//
 // # When not to use it
 //
 // With pgx of its own: package pgxtx costs fewer round trips. In transaction mode behind a pooler, lib/pq and pgx need

@@ -22,6 +22,7 @@ func capabilityRules[T any]() []rule[T] {
 		},
 		{"isolation levels", isolationLevels, "set transaction isolation level repeatable read"},
 		{"schemas", func(c tx.Capabilities) bool { return c.Schemas }, "create schema holdfast_txtest_probe"},
+		{"notifications", notifications, "notify holdfast_txtest_probe"},
 	} {
 		rules = append(rules, rule[T]{
 			name: "capability " + c.name, rule: "The engine can do what its dialect declares, and no more.",

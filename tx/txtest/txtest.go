@@ -49,6 +49,7 @@ func Run[T any](t *testing.T, h Harness[T]) {
 	for _, group := range [][]rule[T]{
 		outcomeRules[T](), endedRules[T](), nestedRules[T](), retryRules[T](), cancelRules[T](), batchRules[T](),
 		deferredRules[T](), hookRules[T](), foreignRules[T](), classRules[T](), optionRules[T](), capabilityRules[T](), columnRules[T](),
+		listenRules[T](),
 	} {
 		for _, r := range group {
 			t.Run(r.name, func(t *testing.T) {
@@ -101,3 +102,4 @@ func singleWriter(c tx.Capabilities) bool      { return !c.ConcurrentWriters }
 func abortsOnError(c tx.Capabilities) bool     { return c.AbortsOnError }
 func isolationLevels(c tx.Capabilities) bool   { return c.IsolationLevels }
 func rowLocks(c tx.Capabilities) bool          { return c.RowLocks }
+func notifications(c tx.Capabilities) bool     { return c.Notifications }
