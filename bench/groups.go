@@ -90,6 +90,7 @@ var groups = []group{
 	retries,
 	failures,
 	clients,
+	effects,
 	{
 		name:     "http",
 		variants: func(s *setup) []variant { return s.web.variants() },

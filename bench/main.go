@@ -7,6 +7,10 @@
 // The group "http" is the middleware beside fiber's, which keeps answers in the memory of one process: each is to be compared
 // with the bare handler of its own, and the first with the database between.
 //
+// The group "effects" measures no time. It counts how often an effect outside happened for each key in the end, when a process
+// dies or stands still at the worst moment and another is asked for the same, by hand and with products that are said to do a
+// thing once. Most have the effect twice unless the other side knows keys and still remembers them.
+//
 // Variants take turns in short slices. A ratio is the median of the ratios within a round, which holds where the rates
 // themselves drift. The bars are what the project wants to hold; the command prints how it stands and does not fail.
 package main
@@ -27,6 +31,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	if text := os.Getenv(peerEnv); text != "" {
+		fmt.Fprintln(os.Stderr, bePeer(ctx, text))
+		os.Exit(1) //nolint:gocritic // the process ends anyway
+	}
 	err := bench(ctx)
 	stop()
 	if err != nil {
