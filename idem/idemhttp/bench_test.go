@@ -19,12 +19,8 @@ func (b *blank) Write(p []byte) (int, error) { return len(p), nil }
 // fingerprint, records the response, encodes and sends it. There is no database in it.
 func BenchmarkOwnWork(b *testing.B) {
 	const payment = `{"account":"account-7","amount":1250,"currency":"EUR","order":"order-17"}`
-	settled, err := Options{}.settle()
-	if err != nil {
-		b.Fatal(err)
-	}
-	m := &Middleware[struct{}]{scope: NoScope, o: settled}
-	work := func(w http.ResponseWriter, r *http.Request, _ struct{}) error {
+	m := newGate(false, NoScope, nil)
+	work := func(w http.ResponseWriter, r *http.Request) error {
 		_, err := io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
@@ -46,12 +42,12 @@ func BenchmarkOwnWork(b *testing.B) {
 		})
 	}
 	run("bare handler", func(w http.ResponseWriter, r *http.Request) {
-		if err := work(w, r, struct{}{}); err != nil {
+		if err := work(w, r); err != nil {
 			b.Fatal(err)
 		}
 	})
-	identify := func(w http.ResponseWriter, r *http.Request) *exchange[struct{}] {
-		x := &exchange[struct{}]{m: m, w: w, r: r, fn: work}
+	identify := func(w http.ResponseWriter, r *http.Request) *exchange {
+		x := &exchange{m: m, w: w, r: r}
 		if _, p := x.identify(); p != nil {
 			b.Fatal(p)
 		}
@@ -60,7 +56,7 @@ func BenchmarkOwnWork(b *testing.B) {
 	run("first request", func(w http.ResponseWriter, r *http.Request) {
 		x := identify(w, r)
 		var err error
-		if envelope, err = x.attempt(r.Context(), struct{}{}); err != nil {
+		if envelope, err = x.attempt(r.Context(), work, func(error) bool { return false }); err != nil {
 			b.Fatal(err)
 		}
 		x.answer()

@@ -17,7 +17,7 @@ import (
 )
 
 // read takes the body of the request, which each attempt gets anew.
-func (x *exchange[T]) read() *Problem {
+func (x *exchange) read() *Problem {
 	if x.r.Body == nil || x.r.Body == http.NoBody {
 		return nil
 	}

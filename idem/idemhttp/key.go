@@ -10,7 +10,7 @@ import (
 )
 
 // hasKey reports whether a header that may hold a key is there, whatever it holds.
-func (m *Middleware[T]) hasKey(h http.Header) bool {
+func (m *gate) hasKey(h http.Header) bool {
 	for _, name := range m.o.KeyHeaders {
 		if len(h[name]) > 0 {
 			return true
@@ -20,7 +20,7 @@ func (m *Middleware[T]) hasKey(h http.Header) bool {
 }
 
 // value returns the key that the client chose.
-func (m *Middleware[T]) value(h http.Header) (string, *Problem) {
+func (m *gate) value(h http.Header) (string, *Problem) {
 	found, in := "", ""
 	for _, name := range m.o.KeyHeaders {
 		lines := h[name]
@@ -110,7 +110,7 @@ func unquote(text string) (string, error) {
 }
 
 // identify returns the key of the request, with its body read and its fingerprint taken.
-func (x *exchange[T]) identify() (idem.Key, *Problem) {
+func (x *exchange) identify() (idem.Key, *Problem) {
 	m := x.m
 	value, p := m.value(x.r.Header)
 	if p != nil {

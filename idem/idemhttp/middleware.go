@@ -16,29 +16,40 @@ type Scope func(r *http.Request) (string, error)
 // NoScope is the [Scope] of a service whose callers may all see each other's answers, such as one with a single caller.
 func NoScope(*http.Request) (string, error) { return "everybody", nil }
 
-// A Middleware does the work of a request once for each key that clients send. It is safe for concurrent use.
-type Middleware[T any] struct {
-	keys  *idem.Keys[T]
+// A gate is what every middleware has, whatever its keys are.
+type gate struct {
 	scope Scope
 	o     Options
 	err   error
 }
 
-// New returns the middleware that keeps answers in keys. scope is required. Nil options work. What cannot be used is
-// reported by [Middleware.Check], and by every request with 500.
-func New[T any](keys *idem.Keys[T], scope Scope, o *Options) *Middleware[T] {
-	m := &Middleware[T]{keys: keys, scope: scope}
+// newGate checks what a middleware is made of.
+func newGate(noKeys bool, scope Scope, o *Options) *gate {
+	m := &gate{scope: scope}
 	if o != nil {
 		m.o = *o
 	}
 	m.o, m.err = m.o.settle()
 	switch {
-	case keys == nil:
+	case noKeys:
 		m.err = errors.New("idemhttp: New needs keys, got nil")
 	case scope == nil:
 		m.err = errors.New("idemhttp: New needs a scope function, got nil: return the tenant or caller, or take NoScope")
 	}
 	return m
+}
+
+// A Middleware does the work of a request once for each key that clients send. It is safe for concurrent use.
+type Middleware[T any] struct {
+	*gate
+
+	keys *idem.Keys[T]
+}
+
+// New returns the middleware that keeps answers in keys. scope is required. Nil options work. What cannot be used is
+// reported by [Middleware.Check], and by every request with 500.
+func New[T any](keys *idem.Keys[T], scope Scope, o *Options) *Middleware[T] {
+	return &Middleware[T]{gate: newGate(keys == nil, scope, o), keys: keys}
 }
 
 // Check reports, for the start of a service, whether the middleware is set up soundly and its keys can be used. See
@@ -110,7 +121,7 @@ func nilFunc(isNil bool) error {
 }
 
 // guards tells requests that are done once.
-func (m *Middleware[T]) guards(r *http.Request) bool {
+func (m *gate) guards(r *http.Request) bool {
 	return slices.Contains(m.o.Methods, r.Method) && (!m.o.KeyOptional || m.hasKey(r.Header))
 }
 

@@ -76,14 +76,14 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	_, _ = w.Write(text)
 }
 
-func (m *Middleware[T]) refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
+func (m *gate) refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 	m.log(r, p)
 	holdfast.Observe(r.Context(), m.o.Observer, holdfast.Event{Kind: EventRefused, Name: p.Code, Err: p.Err})
 	m.o.Refuse(w, r, p)
 }
 
 // log tells the operator of what is wrong with the service.
-func (m *Middleware[T]) log(r *http.Request, p *Problem) {
+func (m *gate) log(r *http.Request, p *Problem) {
 	level := slog.LevelError
 	switch {
 	case p.Status < http.StatusInternalServerError, errors.Is(r.Context().Err(), context.Canceled) && errors.Is(p.Err, context.Canceled):
