@@ -30,7 +30,7 @@ func (c *core) acquire(ctx context.Context, name string) (h *Advisory, g Grant, 
 	var seen time.Time  // when that was
 	for attempt := 1; ; attempt++ {
 		wake := woken()
-		h, g, err := c.try(ctx, name, waiter, since, attempt)
+		h, g, err := c.try(ctx, wish{name: name, waiter: waiter}, since, attempt)
 		switch cause := context.Cause(ctx); {
 		case err == nil:
 			if held != nil {
@@ -127,11 +127,15 @@ type nest struct {
 	outer  *nest
 }
 
-// nested reports whether ctx is under a handle of name that has not been released: who waited for it would wait for itself.
-func (c *core) nested(ctx context.Context, name string) bool {
+// nested reports whether ctx is under a handle of w that has not been released: who waited for it would wait for itself.
+func (c *core) nested(ctx context.Context, w wish) bool {
 	n, _ := ctx.Value(nestedKey{}).(*nest)
 	for ; n != nil; n = n.outer {
-		if h := n.handle; h.core == c && h.term.Name == name && !h.released.Load() {
+		held := n.handle.term.Name
+		if w.slots != nil {
+			held = SemaphoreOf(held)
+		}
+		if held == w.name && n.handle.core == c && !n.handle.released.Load() {
 			return true
 		}
 	}

@@ -53,7 +53,7 @@
 // # Semaphores
 //
 // A [Semaphore] lets a number of holders in at the same time. Each has a slot, which is a lease with a fence of its own, so that a
-// holder of the past is refused as ever; the fences of two slots have no order. To be refused costs a round trip for each slot.
+// holder of the past is refused as ever; the fences of two slots have no order. The store finds the free slot, in one request.
 //
 // # Operators
 //
@@ -89,6 +89,7 @@
 //	acquire, refuse, release    1
 //	renew                       1 for up to 1000 leases of a process
 //	guard                       0 in Do, 1 by itself
+//	slot of a semaphore, refusal 1
 //	list, ask to resign, look    1
 //	run of a slot               5, and 4 around the transaction of OnceTx
 //	slot that was run before    1

@@ -151,7 +151,7 @@ func checkText(text string, longest int) string {
 // It also returns [*InputError], [ErrNested], and errors of the store, after which the lease may have been taken: then it is
 // released in the background.
 func (l *Leases[H]) TryAcquire(ctx context.Context, name string) (H, error) {
-	h, g, err := l.core.try(ctx, name, "", time.Now(), 1)
+	h, g, err := l.core.try(ctx, wish{name: name}, time.Now(), 1)
 	if err != nil {
 		var none H
 		return none, err
@@ -171,35 +171,56 @@ func (l *Leases[H]) Acquire(ctx context.Context, name string) (H, error) {
 	return l.wrap(h, g), nil
 }
 
+// A wish is what a try asks for.
+type wish struct {
+	name   string   // of the lease, or of the semaphore
+	waiter string   // who waits in turn, if somebody does
+	slots  []string // of the semaphore, one of which will do
+}
+
+// ask makes the request of a try.
+func (c *core) ask(ctx context.Context, claim Claim, w wish) (Grant, error) {
+	switch {
+	case w.slots != nil:
+		return c.store.(Chooser).TryAny(ctx, claim, w.slots)
+	case c.o.Fair:
+		return c.store.(Queuer).TryInTurn(ctx, claim, Waiter{ID: w.waiter, TTL: c.place()})
+	}
+	return c.store.TryAcquire(ctx, claim)
+}
+
 // try makes one request. The caller has waited since then, and this is its attempt of that number.
-func (c *core) try(ctx context.Context, name, waiter string, since time.Time, attempt int) (*Advisory, Grant, error) {
-	if err := errors.Join(c.err, checkName(name)); err != nil {
+func (c *core) try(ctx context.Context, w wish, since time.Time, attempt int) (*Advisory, Grant, error) {
+	if err := errors.Join(c.err, checkName(w.name)); err != nil {
 		return nil, Grant{}, err
 	}
-	if c.nested(ctx, name) {
+	if c.nested(ctx, w) {
 		return nil, Grant{}, ErrNested
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, Grant{}, err
 	}
-	claim := Claim{Name: name, Holder: c.o.Holder, Meta: c.o.Meta, Nonce: newNonce(), TTL: c.o.TTL, AtLeast: c.o.AtLeast}
+	claim := Claim{Name: w.name, Holder: c.o.Holder, Meta: c.o.Meta, Nonce: newNonce(), TTL: c.o.TTL, AtLeast: c.o.AtLeast}
 	anchor := c.clock.Read()
-	g, err := c.ask(ctx, claim, waiter)
-	term := Term{Name: name, Token: g.Token, Nonce: claim.Nonce, TTL: c.o.TTL}
+	g, err := c.ask(ctx, claim, w)
 	switch {
 	case err != nil:
 		if holdfast.OutcomeOf(err) != holdfast.NotApplied {
-			go c.abandon(context.WithoutCancel(ctx), term)
+			names := w.slots
+			if names == nil {
+				names = []string{w.name}
+			}
+			go c.abandon(context.WithoutCancel(ctx), claim, names...)
 		}
 		return nil, g, err
 	case !g.Held:
-		err := &HeldError{Name: name, Holder: g.Holder, Meta: g.Meta, Token: g.Token, Remaining: g.Remaining, Ahead: g.Ahead}
-		c.observe(ctx, EventRefused, Term{Name: name, Token: g.Token}, time.Since(since), attempt, err)
+		err := &HeldError{Name: g.Name, Holder: g.Holder, Meta: g.Meta, Token: g.Token, Remaining: g.Remaining, Ahead: g.Ahead}
+		c.observe(ctx, EventRefused, Term{Name: g.Name, Token: g.Token}, time.Since(since), attempt, err)
 		return nil, g, err
 	}
 	h := newAdvisory(ctx, c, g, anchor)
 	if err := h.Check(); err != nil { // the reply took as long as the lease lasts
-		go c.abandon(context.WithoutCancel(ctx), term)
+		go c.abandon(context.WithoutCancel(ctx), claim, g.Name)
 		return nil, g, err
 	}
 	c.renewer.Add(h, c.renewer.Interval())
@@ -207,14 +228,16 @@ func (c *core) try(ctx context.Context, name, waiter string, since time.Time, at
 	return h, g, nil
 }
 
-// abandon releases what may have been acquired by a request whose reply is missing, until it has found it or it has run out.
-// The request may reach the store after the first releases.
-func (c *core) abandon(ctx context.Context, t Term) {
-	ctx, cancel := context.WithTimeout(ctx, t.TTL)
+// abandon releases which of names may have been acquired by a request whose reply is missing, until it has found it or it has run
+// out. The request may reach the store after the first releases.
+func (c *core) abandon(ctx context.Context, claim Claim, names ...string) {
+	ctx, cancel := context.WithTimeout(ctx, claim.TTL)
 	defer cancel()
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
-		if outcome, err := c.release(ctx, t); err == nil && outcome == ReleaseDone {
-			return
+		for _, name := range names {
+			if outcome, err := c.release(ctx, Term{Name: name, Nonce: claim.Nonce}); err == nil && outcome == ReleaseDone {
+				return
+			}
 		}
 		if sleep(ctx, pause) != nil {
 			return
@@ -228,7 +251,7 @@ func (c *core) release(ctx context.Context, t Term) (Released, error) {
 	defer cancel()
 	held, err := c.store.Release(ctx, t)
 	c.waits.wake(t.Name)
-	c.waits.wake(semaphoreOf(t.Name))
+	c.waits.wake(SemaphoreOf(t.Name))
 	switch {
 	case err != nil:
 		return ReleaseUnknown, err

@@ -39,8 +39,10 @@ const (
 type Lister interface {
 	Store
 	// List returns the leases of p that are taken, in the order of the bytes of their names. It locks nothing. One that has
-	// run out is not told.
+	// run out is not told. It may take several requests.
 	List(ctx context.Context, p Page) ([]Holding, error)
+	// Look returns the lease of name if it is taken, as List tells it, or ErrFree.
+	Look(ctx context.Context, name string) (Holding, error)
 }
 
 // A Resigner is a [Store] that passes the wish that a holder let go. Its Capabilities say so.
@@ -59,8 +61,8 @@ type Evicter interface {
 	Evict(ctx context.Context, name string) (Holding, error)
 }
 
-// List returns a page of the leases that are taken, in the order of the bytes of their names, in one request that locks nothing.
-// One that has run out is not told, also while a transaction that it guards keeps others out.
+// List returns a page of the leases that are taken, in the order of the bytes of their names, and locks nothing. One that has run
+// out is not told, also while a transaction that it guards keeps others out. It is one request to a database, and to Redis many.
 //
 // It returns [*InputError], [*UnsupportedError], and errors of the store.
 func (l *Leases[H]) List(ctx context.Context, p Page) ([]Holding, error) {

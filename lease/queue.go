@@ -28,14 +28,6 @@ type Waiter struct {
 // time is over.
 func (c *core) place() time.Duration { return 4*c.o.PollEvery + 2*time.Second }
 
-// ask makes the request of one who waits in turn, or of one who does not.
-func (c *core) ask(ctx context.Context, claim Claim, waiter string) (Grant, error) {
-	if !c.o.Fair {
-		return c.store.TryAcquire(ctx, claim)
-	}
-	return c.store.(Queuer).TryInTurn(ctx, claim, Waiter{ID: waiter, TTL: c.place()})
-}
-
 // joinQueue returns the name of a waiter, and what gives up its place if it has not got the lease.
 func (c *core) joinQueue(ctx context.Context, name string) (waiter string, leave func(got bool)) {
 	if !c.o.Fair || c.err != nil {

@@ -4,33 +4,63 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 )
 
+// A Chooser is a [Store] that finds a free slot of a semaphore by itself. Its Capabilities say so.
+type Chooser interface {
+	Store
+	// TryAny is TryAcquire of the first of names that nobody holds, in one request. Grant.Name says which. If none is free it
+	// tells who has the one that runs out first. The names are slots of one semaphore, which Claim.Name is: see [SemaphoreOf].
+	TryAny(ctx context.Context, c Claim, names []string) (Grant, error)
+}
+
+// slotMark comes between the name of a semaphore and the number of a slot.
+const slotMark = "#"
+
+// SemaphoreOf returns the name of the semaphore that a lease may be a slot of, and an empty one if its name is none of a slot. A
+// store that keeps leases in many places, as a cluster does, keeps those of a semaphore in one.
+func SemaphoreOf(name string) string {
+	at := max(strings.LastIndex(name, slotMark), 0)
+	i, err := strconv.Atoi(name[min(at+len(slotMark), len(name)):])
+	if err != nil || i < 0 || i >= mostSlots || name != name[:at]+slotMark+strconv.Itoa(i) {
+		return ""
+	}
+	return name[:at]
+}
+
 // A Semaphore lets a number of holders in at the same time: each has one of its slots, which is a lease with a fence of its own,
 // named after the semaphore with #0, #1, … at the end. It is safe for concurrent use.
 //
-// A try asks for one slot after the other, in random order, a request each, until one is free: to be refused costs as many round
-// trips as there are slots. Whoever waits comes in no order.
+// A try is one request, whether it gets a slot or not. Whoever waits comes in no order.
 type Semaphore[H any] struct {
 	leases *Leases[H]
 	name   string
+	slots  [mostSlots]string
 	size   atomic.Int64
 	err    error
 }
 
-// mostSlots bounds what one try costs.
+// mostSlots bounds what one try costs the store.
 const mostSlots = 100
 
-// NewSemaphore returns the semaphore of name with size slots, up to 100, over leases without Options.Fair. What cannot be used is
-// reported by every method. Size is what this process allows: while processes have different sizes, the largest counts.
+// NewSemaphore returns the semaphore of name with size slots, up to 100, over leases without Options.Fair, in a store that is a
+// [Chooser]. What cannot be used is reported by every method. Size is what this process allows: while processes have different
+// sizes, the largest counts.
 func NewSemaphore[H any](leases *Leases[H], name string, size int) *Semaphore[H] {
 	s := &Semaphore[H]{leases: leases, name: name}
-	if s.err = errors.Join(leases.core.err, checkName(name), s.SetSize(size)); leases.core.o.Fair {
+	for i := range s.slots {
+		s.slots[i] = name + slotMark + strconv.Itoa(i)
+	}
+	s.err = errors.Join(leases.core.err, checkName(name), s.SetSize(size))
+	if leases.core.o.Fair {
 		s.err = errors.Join(s.err, &InputError{Name: "Options.Fair", Reason: "is set, and a semaphore has no queue: leave it unset"})
+	}
+	if _, chooses := leases.core.store.(Chooser); !chooses {
+		s.err = errors.Join(s.err, &UnsupportedError{Verb: "choice of a slot, which a Semaphore needs"})
 	}
 	return s
 }
@@ -44,14 +74,6 @@ func (s *Semaphore[H]) SetSize(size int) error {
 	s.size.Store(int64(size))
 	return nil
 }
-
-// slotMark comes between the name of a semaphore and the number of a slot.
-const slotMark = "#"
-
-func (s *Semaphore[H]) slot(i int) string { return fmt.Sprint(s.name, slotMark, i) }
-
-// semaphoreOf returns the name of the semaphore that a lease may be a slot of.
-func semaphoreOf(name string) string { return name[:max(strings.LastIndex(name, slotMark), 0)] }
 
 // TryAcquire takes a slot, or returns the [*HeldError] of the one that runs out first. Otherwise it is as [Leases.TryAcquire].
 func (s *Semaphore[H]) TryAcquire(ctx context.Context) (H, error) {
@@ -102,27 +124,9 @@ func (s *Semaphore[H]) acquire(ctx context.Context) (*Advisory, Grant, error) {
 	}
 }
 
-// try asks for the slots, one after the other.
 func (s *Semaphore[H]) try(ctx context.Context, since time.Time, attempt int) (*Advisory, Grant, error) {
 	if s.err != nil {
 		return nil, Grant{}, s.err
 	}
-	size := int(s.size.Load())
-	for i := range mostSlots {
-		if s.leases.core.nested(ctx, s.slot(i)) {
-			return nil, Grant{}, ErrNested
-		}
-	}
-	var first *HeldError
-	for _, i := range rand.Perm(size) {
-		h, g, err := s.leases.core.try(ctx, s.slot(i), "", since, attempt)
-		var held *HeldError
-		if err == nil || !errors.As(err, &held) {
-			return h, g, err
-		}
-		if first == nil || held.Remaining < first.Remaining {
-			first = held
-		}
-	}
-	return nil, Grant{}, first
+	return s.leases.core.try(ctx, wish{name: s.name, slots: s.slots[:s.size.Load()]}, since, attempt)
 }

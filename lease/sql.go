@@ -98,7 +98,7 @@ func (s *SQL[T]) Check(ctx context.Context) error {
 func (s *SQL[T]) Capabilities() Capabilities {
 	return Capabilities{
 		Fencing: true, ExactGuard: true, TokenSurvivesDeletion: Yes, TokenSurvivesFailover: IfSynchronous,
-		HoldSurvivesFailover: IfSynchronous, RenewsExpired: true, Lists: true, Resigns: true, Evicts: true, Queues: true,
+		HoldSurvivesFailover: IfSynchronous, RenewsExpired: true, Lists: true, Resigns: true, Evicts: true, Queues: true, Chooses: true,
 	}
 }
 
@@ -238,6 +238,7 @@ type texts struct {
 	acquire, look, renew, release, guard, old string
 	list, resign, cut, renumber               string
 	inTurn, gone, place, ahead, leave         string
+	find, choose, soonest                     string
 }
 
 func newTexts(d *tx.Dialect, names Names) texts {
@@ -245,6 +246,7 @@ func newTexts(d *tx.Dialect, names Names) texts {
 		acquirePostgres, lookPostgres, renewPostgres, releasePostgres, guardPostgres, oldPostgres,
 		listPostgres, resignSQL, cutPostgres, renumberPostgres,
 		inTurnPostgres, "", "", "", leaveSQL,
+		findSQL, choosePostgres, "",
 	}
 	holding := holdingPostgres
 	tokens := d.Table(names.Schema, names.Table+"_token")
@@ -253,6 +255,7 @@ func newTexts(d *tx.Dialect, names Names) texts {
 			acquireSQLite, lookSQLite, renewSQLite, releaseSQLite, guardSQLite, "",
 			listSQLite, resignSQL, cutSQLite, evictSQLite,
 			"", goneSQLite, placeSQLite, aheadSQLite, leaveSQL,
+			findSQL, chooseSQLite, soonestSQLite,
 		}
 		holding = holdingSQLite
 	} else {
@@ -264,7 +267,7 @@ func newTexts(d *tx.Dialect, names Names) texts {
 	)
 	for _, text := range []*string{
 		&s.acquire, &s.look, &s.renew, &s.release, &s.guard, &s.old, &s.list, &s.resign, &s.cut, &s.renumber,
-		&s.inTurn, &s.gone, &s.place, &s.ahead, &s.leave,
+		&s.inTurn, &s.gone, &s.place, &s.ahead, &s.leave, &s.find, &s.choose, &s.soonest,
 	} {
 		*text = in.Replace(*text)
 	}

@@ -34,6 +34,26 @@ func scanHolding(row tx.Row, h *Holding, more ...any) error {
 	return nil
 }
 
+// findSQL finds by the key, also where the list would read the table.
+const findSQL = `select {holding} from {table} where name = $1 and expires_at > {now}`
+
+// Look implements [Lister]: one statement.
+func (s *SQL[T]) Look(ctx context.Context, name string) (Holding, error) {
+	return s.one(ctx, s.sql.find, name)
+}
+
+// one returns the lease that query tells, or ErrFree.
+func (s *SQL[T]) one(ctx context.Context, query, name string) (h Holding, err error) {
+	if s.err != nil {
+		return h, s.err
+	}
+	err = s.again(ctx, func() error { return scanHolding(s.db.Conn().QueryRow(ctx, query, name), &h) })
+	if errors.Is(err, tx.ErrNoRows) {
+		return h, ErrFree
+	}
+	return h, err
+}
+
 // List implements [Lister]: one statement. On PostgreSQL it reads the table, however short the page.
 func (s *SQL[T]) List(ctx context.Context, p Page) (holdings []Holding, err error) {
 	if s.err != nil {
@@ -62,13 +82,6 @@ func (s *SQL[T]) List(ctx context.Context, p Page) (holdings []Holding, err erro
 const resignSQL = `update {table} set resign = true where name = $1 and nonce is not null returning {holding}`
 
 // RequestResign implements [Resigner]: one statement.
-func (s *SQL[T]) RequestResign(ctx context.Context, name string) (h Holding, err error) {
-	if s.err != nil {
-		return h, s.err
-	}
-	err = s.again(ctx, func() error { return scanHolding(s.db.Conn().QueryRow(ctx, s.sql.resign, name), &h) })
-	if errors.Is(err, tx.ErrNoRows) {
-		return h, ErrFree
-	}
-	return h, err
+func (s *SQL[T]) RequestResign(ctx context.Context, name string) (Holding, error) {
+	return s.one(ctx, s.sql.resign, name)
 }

@@ -58,12 +58,14 @@ const oldPostgres = `select current_setting('transaction_isolation') in ('repeat
 const acquireSQLite = `insert into {table} (name, token, holder, meta, nonce, acquired_at, expires_at, keep_until)
 values ($1, max({now} * 1000, (select token + 1 from {tokens})), $2, $3, $4, {now}, {now} + max($5, $6) / 1000 + 1,
 	{now} + $6 / 1000 + ($6 > 0))
-on conflict (name) do update set
+` + takeSQLite + `
+returning true, token, '', '', 0`
+
+const takeSQLite = `on conflict (name) do update set
 	token = case when nonce is excluded.nonce then token else max(token + 1, excluded.token) end,
 	holder = excluded.holder, meta = excluded.meta, nonce = excluded.nonce, acquired_at = max(acquired_at, excluded.acquired_at),
 	expires_at = excluded.expires_at, keep_until = excluded.keep_until, resign = false
-where expires_at <= {now} or nonce is excluded.nonce
-returning true, token, '', '', 0`
+where expires_at <= {now} or nonce is excluded.nonce`
 
 const lookSQLite = `select token, coalesce(holder, ''), coalesce(meta, ''), (expires_at - {now}) * 1000
 from {table} where name = $1`

@@ -11,8 +11,8 @@ type Store interface {
 	// TryAcquire takes the lease that c names if nobody holds it, and otherwise tells who does. It changes nothing if the
 	// lease is held. A second request with the nonce of the holder is granted again, with the same token.
 	TryAcquire(ctx context.Context, c Claim) (Grant, error)
-	// Renew lets each of terms run for its TTL from now on, or until its Claim.AtLeast is over, and returns what became of them, in their order. A term that is
-	// no longer held is told as lost and never acquired again.
+	// Renew lets each of terms run for its TTL from now on, to the end of its Claim.AtLeast at least, and returns what became of
+	// them, in their order. A term that is no longer held is told as lost and never acquired again.
 	Renew(ctx context.Context, terms []Term) ([]Renewal, error)
 	// Release frees a lease, no earlier than at its Claim.AtLeast, and reports whether the term still held it.
 	Release(ctx context.Context, t Term) (held bool, err error)
@@ -104,6 +104,6 @@ type Capabilities struct {
 	HoldSurvivesFailover Durability
 	// RenewsExpired: a lease that ran out and that nobody has taken since can be renewed.
 	RenewsExpired bool
-	// Lists, Resigns, Evicts and Queues: the store is a [Lister], a [Resigner], an [Evicter], a [Queuer].
-	Lists, Resigns, Evicts, Queues bool
+	// Lists, Resigns, Evicts, Queues and Chooses: the store is a [Lister], a [Resigner], an [Evicter], a [Queuer], a [Chooser].
+	Lists, Resigns, Evicts, Queues, Chooses bool
 }

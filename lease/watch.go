@@ -10,19 +10,18 @@ import (
 //
 // It also returns [*InputError], [*UnsupportedError], and errors of the store.
 func (l *Leases[H]) Leader(ctx context.Context, name string) (Holding, error) {
-	if err := checkName(name); err != nil {
+	if err := errors.Join(l.core.err, checkName(name)); err != nil {
 		return Holding{}, err
 	}
-	first, err := l.List(ctx, Page{Prefix: name, Limit: 1}) // of all that begin with it, the name itself comes first
-	switch {
-	case errors.Is(err, ErrUnsupported):
+	s, ok := l.core.store.(Lister)
+	if !ok {
 		return Holding{}, &UnsupportedError{Verb: "Leader"}
-	case err != nil:
-		return Holding{}, err
-	case len(first) == 0 || first[0].Name != name || first[0].Released:
+	}
+	h, err := s.Look(ctx, name)
+	if err == nil && h.Released {
 		return Holding{}, ErrFree
 	}
-	return first[0], nil
+	return h, err
 }
 
 // Watch tells changed who has the lease of name, at first and then whenever it is somebody else, until ctx ends. Nobody is a

@@ -121,8 +121,8 @@ func (s *suite) electResigns() {
 	terms := make(chan int, 100)
 	together(2, func(i int) {
 		o := steady
-		o.PollEvery = 100 * time.Millisecond
-		leases := lease.New(s.store, &o) // of another process
+		o.PollEvery = 600 * time.Millisecond // a tenth is how much later the other may be on a busy machine
+		leases := lease.New(s.store, &o)     // of another process
 		s.want(leases.Elect(ctx, "a", func(ctx context.Context, _ *lease.Held) error {
 			terms <- i
 			if len(terms) == 6 {

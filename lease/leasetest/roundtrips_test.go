@@ -70,6 +70,12 @@ func TestRoundTrips(t *testing.T) {
 			t.Parallel()
 			r := openRig(t, mode)
 			h, dead := r.hold(), r.hold()
+			slots, full := lease.NewSemaphore(r.leases, "slots", 100), lease.NewSemaphore(r.leases, "full", 20)
+			for range 20 {
+				if _, err := full.TryAcquire(r.ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
 			term := lease.Term{Name: h.Name(), Token: h.Fence().Token, Nonce: h.Fence().Nonce, TTL: time.Hour}
 			for _, pin := range []struct {
 				name string
@@ -98,6 +104,19 @@ func TestRoundTrips(t *testing.T) {
 				}},
 				{"a try in turn costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
 					_, err := r.store.TryInTurn(r.ctx, lease.Claim{Name: h.Name(), Nonce: "n", TTL: time.Hour}, lease.Waiter{ID: "w", TTL: time.Hour})
+					r.must(err)
+				}},
+				{"a slot of a semaphore costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
+					_, err := slots.TryAcquire(r.ctx)
+					r.must(err)
+				}},
+				{"a refusal by a semaphore whose slots are all held costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
+					if _, err := full.TryAcquire(r.ctx); !errors.Is(err, lease.ErrHeld) {
+						r.Error(err)
+					}
+				}},
+				{"a look at one costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
+					_, err := r.leases.Leader(r.ctx, h.Name())
 					r.must(err)
 				}},
 				{"a page of the list costs one", trips{{1, 2}, {1, 1}, {1, 2}, {2, 2}, {1, 1}}, func() {
@@ -168,20 +187,29 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	t.Parallel()
 	r := openRig(t, pgx.QueryExecModeCacheStatement)
 	h := r.hold()
-	row := func() (row string) {
-		const version = "select xmin::text || ' ' || xmax::text || ' ' || ctid::text from lease where name = $1"
-		if err := r.Direct.QueryRow(t.Context(), version, h.Name()).Scan(&row); err != nil {
+	slots := lease.NewSemaphore(r.leases, "slots", 3)
+	for range 3 {
+		if _, err := slots.TryAcquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return row
 	}
-	before := row()
+	rows := func() (rows string) {
+		const versions = "select string_agg(name || xmin::text || ' ' || xmax::text || ' ' || ctid::text, ', ' order by name) from lease"
+		if err := r.Direct.QueryRow(t.Context(), versions).Scan(&rows); err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	before := rows()
 	for range 1000 {
 		if _, err := r.leases.TryAcquire(t.Context(), h.Name()); !errors.Is(err, lease.ErrHeld) {
 			t.Fatal(err)
 		}
+		if _, err := slots.TryAcquire(t.Context()); !errors.Is(err, lease.ErrHeld) {
+			t.Fatal(err)
+		}
 	}
-	if after := row(); before != after {
-		t.Errorf("the row was %s and is %s", before, after)
+	if after := rows(); before != after {
+		t.Errorf("the rows were %s and are %s", before, after)
 	}
 }

@@ -17,10 +17,25 @@ func semaphoreRules() []rule {
 		{"semaphore", "a semaphore has as many holders as it has slots, each with a fence", (*suite).semaphore},
 		{"semaphore's holders", "never do more hold a semaphore at the same time than it has slots", (*suite).semaphoreHolders},
 		{"semaphore's size", "slots that are added can be taken at once, and those that went are not taken again", (*suite).semaphoreSize},
+		{"semaphore at once", "of many that ask at once as many get a slot as are free", (*suite).semaphoreAtOnce},
+		{"semaphore's lost reply", "a slot that was taken by a request whose reply was lost is released in the background", (*suite).semaphoreLostReply},
 	}
 }
 
+// chooses reports whether the store has semaphores.
+func (s *suite) chooses() bool {
+	s.Helper()
+	_, has := s.store.(lease.Chooser)
+	return s.offers(s.store.Capabilities().Chooses, has, func() error {
+		_, err := lease.NewSemaphore(lease.NewAdvisory(s.store, nil), "a", 3).TryAcquire(s.ctx)
+		return err
+	})
+}
+
 func (s *suite) semaphore() {
+	if !s.chooses() {
+		return
+	}
 	leases := lease.New(s.store, &lease.Options{TTL: time.Hour, PollEvery: time.Hour})
 	slots := lease.NewSemaphore(leases, "a", 3)
 	holders := map[string]*lease.Held{}
@@ -66,6 +81,9 @@ func (s *suite) semaphore() {
 }
 
 func (s *suite) semaphoreHolders() {
+	if !s.chooses() {
+		return
+	}
 	var holders, most atomic.Int32
 	var mu sync.Mutex
 	tokens := map[string]int64{}
@@ -97,6 +115,9 @@ func (s *suite) semaphoreHolders() {
 }
 
 func (s *suite) semaphoreSize() {
+	if !s.chooses() {
+		return
+	}
 	slots := lease.NewSemaphore(lease.New(s.store, &lease.Options{TTL: time.Hour}), "a", 1)
 	take := func() *lease.Held {
 		s.Helper()
@@ -127,4 +148,62 @@ func (s *suite) semaphoreSize() {
 		s.Fatalf("took %q", h.Name())
 	}
 	full()
+}
+
+// semaphoreAtOnce begins where nothing is known of the slots, and goes on with some that are and some that are not.
+func (s *suite) semaphoreAtOnce() {
+	if !s.chooses() {
+		return
+	}
+	for round := range 10 {
+		leases := lease.New(s.store, &lease.Options{TTL: time.Hour})
+		name := fmt.Sprint("at once ", round)
+		taken := map[string]bool{}
+		for _, size := range []int{5, 12} {
+			free := size - len(taken)
+			var mu sync.Mutex
+			together(free+8, func(int) {
+				h, err := lease.NewSemaphore(leases, name, size).TryAcquire(s.ctx) // of another process
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil && taken[h.Name()]:
+					s.Errorf("%s has two holders", h.Name())
+				case err == nil:
+					taken[h.Name()] = true
+				case !errors.Is(err, lease.ErrHeld):
+					s.Error(err)
+				}
+			})
+			if len(taken) != size {
+				s.Fatalf("of %d that asked at once, %d of %d slots are taken", free+8, len(taken), size)
+			}
+		}
+	}
+}
+
+// A deafChooser does what it is asked, and its reply is lost.
+type deafChooser struct{ lease.FencingStore }
+
+func (b *deafChooser) TryAny(ctx context.Context, c lease.Claim, names []string) (lease.Grant, error) {
+	if _, err := b.FencingStore.(lease.Chooser).TryAny(ctx, c, names); err != nil {
+		return lease.Grant{}, err
+	}
+	return lease.Grant{}, errBroken
+}
+
+func (s *suite) semaphoreLostReply() {
+	if !s.chooses() {
+		return
+	}
+	leases := lease.NewAdvisory(s.store, &lease.Options{TTL: time.Hour, PollEvery: 20 * time.Millisecond})
+	first, err := lease.NewSemaphore(leases, "a", 2).Acquire(s.ctx)
+	s.must(err)
+	deaf := lease.NewAdvisory(&deafChooser{s.store}, &lease.Options{TTL: time.Hour})
+	_, err = lease.NewSemaphore(deaf, "a", 2).TryAcquire(s.ctx)
+	s.want(err, errBroken)
+	second, err := lease.NewSemaphore(leases, "a", 2).Acquire(s.ctx) // once it is released
+	s.must(err)
+	s.released(second, lease.ReleaseDone)
+	s.released(first, lease.ReleaseDone)
 }

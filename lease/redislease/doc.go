@@ -32,6 +32,11 @@
 //   - Each request is one script and one round trip, once the server knows the script; a refused one writes nothing. A process
 //     renews all its leases in one; in a cluster in one pipeline to each node, and a node that is down costs its own leases.
 //   - A lease that has run out, and that nobody has taken, is renewed.
+//   - Those who wait with lease.Options.Fair are served in the order in which they came, by the server's clock; a [lease.Semaphore] is
+//     one script over its slots. The queue of a lease, and the slots of a semaphore, are in the slot of a cluster that it is in.
+//   - [Store.RequestResign] and [Store.Evict] are one script each. There is no guard here, so that an eviction waits for nothing, and
+//     what its holder does elsewhere is refused by nobody before the next holder has been there.
+//   - [Store.List] looks at every key of the database, some thousand with two round trips: it is for operators, and no snapshot.
 //   - A request ends at the deadline of its context, also if go-redis does not heed it, and after a cancellation when a reply
 //     comes or the client's ReadTimeout is over.
 //   - A name may be any text. A lease is in one slot of a cluster, whatever its name.
@@ -41,7 +46,7 @@
 //   - Failover: replication is asynchronous. A lease that the new primary has not heard of is given to the next who asks, while
 //     the holder believes in it until its next renewal is refused: two hold it. The tokens order them. [lease.HighWater] refuses the
 //     older one once the later one has written, and not before.
-//   - FLUSHALL, DEL, eviction: the same.
+//   - FLUSHALL, DEL, eviction: the same. Places in a queue that are lost are taken again, in another order.
 //   - The server stops and starts: leases are there again if it appends to a file. With appendfsync everysec the last second
 //     may be lost, which is a failover to a replica that lacks it.
 //   - CLIENT PAUSE, a slow script, a network that is silent: a renewal that gets no answer in time costs the lease, whose context
@@ -53,7 +58,8 @@
 //
 // A string for each lease, under a digest of its name, which stays for [Options].Retention after the last use: some 250 bytes.
 // [Store.KeyOf] says where and what. It needs Redis 6.2 or later, or Valkey, and a user that may run evalsha, eval, time, get and
-// set; [Store.Check] needs info as well.
+// set; [Store.Check] needs info as well, the list scan, [Store.RequestResign] setrange, and those who wait in turn zadd, zrem, zcard,
+// zrank, zscore, zrange, zrangebyscore and pexpire.
 //
 // # Settings
 //

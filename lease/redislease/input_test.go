@@ -29,7 +29,14 @@ func TestWhatCannotBeUsedIsRefused(t *testing.T) {
 		_, none := s.Renew(ctx, nil)
 		_, release := s.Release(ctx, lease.Term{Name: "a"})
 		_, servers := s.Servers(ctx)
-		for _, err := range []error{acquire, renew, none, release, servers, s.Check(ctx)} {
+		_, list := s.List(ctx, lease.Page{Limit: 1})
+		_, look := s.Look(ctx, "a")
+		_, resign := s.RequestResign(ctx, "a")
+		_, evict := s.Evict(ctx, "a")
+		_, turn := s.TryInTurn(ctx, claim("a", "n", time.Minute), lease.Waiter{ID: "w", TTL: time.Minute})
+		for _, err := range []error{
+			acquire, renew, none, release, servers, s.Check(ctx), list, look, resign, evict, turn, s.Leave(ctx, "a", "w"),
+		} {
 			if !errors.Is(err, redislease.ErrInvalid) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -87,6 +94,18 @@ func TestKeysOfOthers(t *testing.T) {
 		}
 		if held, err := f.Release(ctx, lease.Term{Name: name, Nonce: "n"}); held || name == "list" && err == nil {
 			t.Errorf("%v, %v", held, err)
+		}
+		_, resign := f.RequestResign(ctx, name)
+		_, evict := f.Evict(ctx, name)
+		_, look := f.Look(ctx, name)
+		_, turn := f.TryInTurn(ctx, claim(name, "n", time.Minute), lease.Waiter{ID: "w", TTL: time.Minute})
+		for _, err := range []error{resign, evict, look, turn} {
+			if err == nil {
+				t.Errorf("%s is taken for a lease: %v, %v, %v, %v", name, resign, evict, look, turn)
+			}
+		}
+		if page, err := f.List(ctx, lease.Page{Limit: 100}); err != nil || len(page) != 0 {
+			t.Errorf("%s is listed: %+v, %v", name, page, err)
 		}
 		if after := f.client.Dump(ctx, f.KeyOf(name)).Val(); after != before || f.client.PTTL(ctx, f.KeyOf(name)).Val() != -1 {
 			t.Errorf("%s was changed", name)

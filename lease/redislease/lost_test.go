@@ -24,6 +24,14 @@ func behind(t *testing.T, readTimeout time.Duration) (*redisproxy.Proxy, *fixtur
 	term := take(t, f, claim("warm", "n", time.Minute)) // the scripts
 	renewed(t, f, true, term)
 	released(t, f, true, term)
+	for _, warm := range []func(ctx context.Context, name string) (lease.Holding, error){f.RequestResign, f.Look, f.Evict} {
+		if _, err := warm(t.Context(), "warm"); !errors.Is(err, lease.ErrFree) {
+			t.Error(err)
+		}
+	}
+	_, err := f.TryInTurn(t.Context(), claim("warm", "in turn", time.Millisecond), lease.Waiter{})
+	must(t, err)
+	must(t, f.Leave(t.Context(), "warm", "nobody"))
 	return p, f
 }
 
@@ -50,6 +58,31 @@ func TestALostReplyChangesNoAnswer(t *testing.T) {
 	released(t, f, true, term)
 	sent(2)
 	released(t, f, false, term)
+
+	take(t, direct, claim("c", "n", time.Minute))
+	for what, ask := range map[string]func() (lease.Holding, error){
+		"resign": func() (lease.Holding, error) { return f.RequestResign(t.Context(), "c") },
+		"look":   func() (lease.Holding, error) { return f.Look(t.Context(), "c") },
+	} {
+		p.Watch("evalsha", 2)
+		if h, err := ask(); err != nil || h.Holder != "holder n" || h.Released {
+			t.Errorf("%s: %+v, %v", what, h, err)
+		}
+		sent(2)
+	}
+	p.Watch("evalsha", 2)
+	if h, err := f.Evict(t.Context(), "c"); err != nil || h.Holder != "holder n" || h.Name != "c" || !h.Resigning {
+		t.Errorf("an eviction that came again: %+v, %v", h, err)
+	}
+	sent(2)
+	if _, err := f.Evict(t.Context(), "c"); !errors.Is(err, lease.ErrFree) {
+		t.Errorf("evicted twice: %v", err)
+	}
+	p.Watch("evalsha", 2)
+	if g, err := f.TryInTurn(t.Context(), claim("c", "m", time.Minute), lease.Waiter{ID: "w", TTL: time.Minute}); err != nil || !g.Held {
+		t.Errorf("in turn: %+v, %v", g, err)
+	}
+	sent(2)
 
 	leases := lease.New(f, &lease.Options{TTL: time.Hour})
 	must(t, leases.Run(t.Context(), "b", func(context.Context, *lease.Held) error {

@@ -44,6 +44,7 @@ type Client interface {
 	redis.Scripter
 	Info(ctx context.Context, sections ...string) *redis.StringCmd
 	Pipeline() redis.Pipeliner
+	Scan(ctx context.Context, cursor uint64, match string, count int64) *redis.ScanCmd
 }
 
 // missing reports whether there is no client.

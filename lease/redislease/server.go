@@ -74,10 +74,7 @@ func (s *Store) Servers(ctx context.Context) ([]Server, error) {
 	}
 	var mu sync.Mutex // nodes are asked at once
 	var servers []Server
-	ask := func(ctx context.Context, node interface {
-		Info(ctx context.Context, sections ...string) *redis.StringCmd
-	},
-	) error {
+	err := s.onEach(ctx, func(ctx context.Context, node Client) error {
 		text, err := node.Info(ctx).Result()
 		if err != nil {
 			return fmt.Errorf("redislease: %w", err)
@@ -86,14 +83,16 @@ func (s *Store) Servers(ctx context.Context) ([]Server, error) {
 		defer mu.Unlock()
 		servers = append(servers, readInfo(text))
 		return nil
-	}
-	var err error
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return ask(ctx, node) })
-	} else {
-		err = ask(ctx, s.client)
-	}
+	})
 	return servers, err
+}
+
+// onEach does something on each primary of a cluster, at once, or on the server.
+func (s *Store) onEach(ctx context.Context, do func(ctx context.Context, node Client) error) error {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return do(ctx, node) })
+	}
+	return do(ctx, s.client)
 }
 
 // readInfo reads the reply to INFO.
