@@ -18,11 +18,11 @@ type cache struct {
 	size  int
 	epoch uint64 // how often something was dropped
 	order *list.List
-	rows  map[digest]*list.Element
+	rows  map[ID]*list.Element
 }
 
 type cached struct {
-	digest digest
+	digest ID
 	row    row
 	until  time.Time
 }
@@ -40,7 +40,7 @@ func newCache(limit int, keep time.Duration) *cache {
 	if limit <= 0 {
 		return nil
 	}
-	return &cache{limit: limit, keep: keep, order: list.New(), rows: map[digest]*list.Element{}}
+	return &cache{limit: limit, keep: keep, order: list.New(), rows: map[ID]*list.Element{}}
 }
 
 func checkCache(o Options) error {
@@ -62,7 +62,7 @@ func (m *cache) ask() asked {
 }
 
 // get returns the row of d for the caller to keep.
-func (m *cache) get(d digest) (r row, ok bool) {
+func (m *cache) get(d ID) (r row, ok bool) {
 	if m == nil {
 		return row{}, false
 	}
@@ -83,7 +83,7 @@ func (m *cache) get(d digest) (r row, ok bool) {
 }
 
 // add keeps r, which the request of a has found or stored.
-func (m *cache) add(d digest, r row, a asked) {
+func (m *cache) add(d ID, r row, a asked) {
 	if m == nil {
 		return
 	}
@@ -113,7 +113,7 @@ func (m *cache) remove(e *list.Element) {
 }
 
 // drop forgets the row of d.
-func (m *cache) drop(d digest) {
+func (m *cache) drop(d ID) {
 	if m == nil {
 		return
 	}

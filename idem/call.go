@@ -30,6 +30,8 @@ type row struct {
 	fp      []byte
 	nonce   int64
 	expired bool
+	left    time.Duration // of a lease, or until an unknown key is due; see [Record]
+	note    string        // of an unknown key
 }
 
 func (r *row) dest() []any {
@@ -62,7 +64,7 @@ const (
 // A call is one call of Do or DoTx.
 type call struct {
 	key     Key
-	digest  digest
+	digest  ID
 	nonce   int64
 	attempt int
 	started time.Time
@@ -82,7 +84,7 @@ type call struct {
 func newCall(key Key) *call {
 	return &call{
 		key:     key,
-		digest:  key.digest(),
+		digest:  key.ID(),
 		nonce:   rand.Int64(),
 		started: time.Now(),
 	}
@@ -121,7 +123,7 @@ func (k *Keys[T]) insist(ctx context.Context, t tx.Tx, c *call) error {
 }
 
 // judge reads the verdict off what the claim found. A mismatch comes first wherever a fingerprint is visible.
-func (k *Keys[T]) judge(c *call) (verdict, error) {
+func (k *core) judge(c *call) (verdict, error) {
 	own := c.row.state == stateRunning && c.row.nonce == c.nonce
 	switch {
 	case c.row.state == 0 && !c.free():
@@ -135,8 +137,10 @@ func (k *Keys[T]) judge(c *call) (verdict, error) {
 		return claimed, nil
 	case !c.key.Fingerprint.matches(c.row.fp):
 		return refused, &MismatchError{Scope: c.key.Scope, Name: c.key.Name}
-	case c.row.state == stateRunning:
+	case c.row.state == stateRunning, c.row.state == statePending:
 		return busy, nil
+	case c.row.state == stateUnknown:
+		return refused, &UnknownError{Name: c.key.Name, Note: c.row.note, RetryAfter: due(c.row.left)}
 	case c.row.over():
 		return refused, ErrKeyExpired
 	}

@@ -58,12 +58,12 @@ func newCodecs(list []Codec) (codecs, error) {
 	return c, nil
 }
 
-// seal seals what is to be stored of e. An answer that is not retained has nothing to seal.
-func (k *Keys[T]) seal(ctx context.Context, c *call, e entry) (entry, error) {
+// seal seals what is to be stored of e, beside the fingerprint fp. An answer that is not retained has nothing to seal.
+func (k *core) seal(ctx context.Context, c *call, fp []byte, e entry) (entry, error) {
 	if k.codecs.first == 0 || e.codec == codecNone {
 		return e, nil
 	}
-	b := bindTo(c.digest, c.key.Fingerprint.bytes())
+	b := bindTo(c.digest, fp)
 	sealed, err := k.codecs.byID[k.codecs.first].Seal(ctx, c.key.Scope, wrap(e, b), b[:])
 	if err != nil {
 		return entry{}, fmt.Errorf("%w: codec %d does not seal it: %w", ErrResult, k.codecs.first, err)
@@ -73,7 +73,7 @@ func (k *Keys[T]) seal(ctx context.Context, c *call, e entry) (entry, error) {
 }
 
 // open returns the answer in the row that c has found, which stays as it is.
-func (k *Keys[T]) open(ctx context.Context, c *call) (entry, error) {
+func (k *core) open(ctx context.Context, c *call) (entry, error) {
 	e := c.row.entry
 	if e.codec <= codecJSON {
 		return e, nil
@@ -96,7 +96,7 @@ func (k *Keys[T]) open(ctx context.Context, c *call) (entry, error) {
 // binding is what a sealed answer is bound to.
 type binding [sha256.Size]byte
 
-func bindTo(d digest, fp []byte) binding { return sha256.Sum256(append(d[:], fp...)) }
+func bindTo(d ID, fp []byte) binding { return sha256.Sum256(append(d[:], fp...)) }
 
 // What is sealed is an envelope, in front of the body: its version, the state, how the body is encoded, the status in 8
 // bytes, big endian, and the binding. With that, columns that were changed do not make another answer of the same bytes,

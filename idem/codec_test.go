@@ -53,10 +53,10 @@ func TestAESGCM(t *testing.T) {
 
 func TestBindingsDiffer(t *testing.T) {
 	t.Parallel()
-	a, b := Key{Scope: "a", Name: "n", Value: "v"}.digest(), Key{Scope: "b", Name: "n", Value: "v"}.digest()
+	a, b := Key{Scope: "a", Name: "n", Value: "v"}.ID(), Key{Scope: "b", Name: "n", Value: "v"}.ID()
 	fp := FingerprintOf("request").bytes()
 	seen := map[binding]bool{}
-	for _, d := range []digest{a, b} {
+	for _, d := range []ID{a, b} {
 		for _, f := range [][]byte{nil, fp, fp[:32], FingerprintOf("another").bytes()} {
 			if seen[bindTo(d, f)] {
 				t.Errorf("two rows have one binding")

@@ -33,7 +33,7 @@ func Do[T, R any](ctx context.Context, keys *Keys[T], key Key, fn func(ctx conte
 	}
 	var value R
 	e, replayed, err := keys.do(ctx, key, encoding(fn, &value))
-	return result(keys, e, value, replayed, err)
+	return result(&keys.core, e, value, replayed, err)
 }
 
 // work is the closure of the caller, with its result encoded.
@@ -52,7 +52,7 @@ func encoding[T, R any](fn func(ctx context.Context, t T) (R, error), value *R) 
 }
 
 // result makes the answer of an entry. The value is that of the closure if it ran.
-func result[T, R any](keys *Keys[T], e entry, value R, replayed bool, err error) (Result[R], error) {
+func result[R any](keys *core, e entry, value R, replayed bool, err error) (Result[R], error) {
 	if err != nil {
 		return Result[R]{}, keys.kept(e, err)
 	}

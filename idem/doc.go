@@ -12,6 +12,17 @@
 // [Do] begins the transaction and [DoTx] joins one of the caller's. [Inbox] is the same for messages, which have no answer:
 // a consumer handles each once. Package idemhttp does it for HTTP handlers.
 //
+// A call to a payment provider is in no commit. [DoLeased] holds the key meanwhile, in a row that all processes see:
+//
+//	leased := idem.NewLeased(keys, nil)
+//	res, err := idem.DoLeased(ctx, leased, key, func(ctx context.Context, run *idem.RunTx[pgx.Tx]) (Receipt, error) {
+//		paid, err := idem.Step(ctx, run, idem.External[Charge]{Name: "charge", Call: provider.Charge, Reconcile: provider.Find})
+//		if err != nil {
+//			return Receipt{}, err
+//		}
+//		return idem.Finish(ctx, run, func(ctx context.Context, t pgx.Tx) (Receipt, error) { return book(ctx, t, paid) })
+//	})
+//
 // # Guarantees
 //
 //   - The effects that a closure has in its transaction happen at most once for each key while its row is kept, under
@@ -32,7 +43,15 @@
 // which [Do] retries and which a caller's own transaction must.
 //
 // They hold for what the closure does in the transaction that it is given. A call to another service, an e-mail, a write
-// through another connection are outside: they happen again when the closure runs again, and are not undone with it.
+// through another connection are outside: they happen again when the closure runs again, and are not undone with it. For those:
+//
+//   - Of the executions of a key by [DoLeased] one at a time has the lease, and only that one can record a step, store an answer
+//     or commit a [Finish]: the epoch decides, never the time. What an execution before wrote in its business transaction is
+//     undone. A lease that runs out lets others take over, and does not void its owner as long as nobody has.
+//   - A [Step] that is recorded is not made again. One that had begun when its process died is looked for by its Reconcile,
+//     and made again only if that says that it did not happen; where nobody knows the key is Unknown, and stays so until somebody
+//     does. Every try has the same child key, so that a service which honours it has one effect whatever happens here.
+//   - What was done is recorded before it is answered. Whoever can no longer rely on the lease has its context ended first.
 //
 // # Failure modes
 //
@@ -44,6 +63,11 @@
 //     the primary key, and replays the first.
 //   - The same, and the answer of the other has gone by then: [ErrKeyExpired]. Nothing is done a second time.
 //   - A key that is called in its own closure, through whatever Keys of the table: an [InFlightError] that is Nested.
+//   - A process that dies or is paused in [DoLeased]: when its lease is over, the next call, or [Leased.Complete] for the
+//     operations of [Handle], takes over under a higher epoch, and goes on from the recorded steps.
+//   - The answer of a leased call cannot be stored: it is tried until the lease ends, then [ErrNotRecorded]. The key is not freed.
+//   - A key that is in use by Do and by DoLeased: whoever comes first has it, and the other is refused with [ErrInFlight]. Do
+//     never takes over a lease.
 //   - The clock of the application does not matter: expiry is decided by the server's.
 //   - A key that is reused after its TTL is refused with [ErrKeyExpired] as long as its tombstone stands, and is a new
 //     operation once [Keys.Sweep] has removed that, or at once with [Options].AllowReuse.
@@ -54,7 +78,12 @@
 // bytes. Table "idem_inbox", one row for each consumer and message. [Migrate] makes them; [Migrations] are plain files for
 // other tools. In a transaction at READ COMMITTED the row of a key is inserted once, complete, with the commit: no second
 // version, nothing to vacuum until it is swept. On PostgreSQL a transaction-level advisory lock on 64 bits of the digest
-// stands for the running operation. The columns epoch, lease_until and attempts are for work that leaves the database.
+// stands for the running operation.
+//
+// Work that leaves the database has a row from its claim on, with what is known of its steps and input, sealed as answers are, and
+// the text of the last error, which is not. A partial index finds the rows that are open. The sequence "idem_key_epoch" numbers the
+// executions and follows the server's clock, so that epochs rise over purges and the restore of a backup; it takes the privilege
+// UPDATE. A [Store] elsewhere, such as that of package redisidem, does the same by [NewLeasedOn], without transactions.
 //
 // [Options].Codecs seal answers, failures too, before they are stored: [AESGCM] encrypts them. [Options].CacheBytes keeps
 // answers in memory, so that a repetition in the same process costs no round trip.
@@ -63,13 +92,20 @@
 //
 // [Keys.Erase] removes all that is kept of a scope, [Keys.Delete] one key, and [Keys.Release] one whose answer is a
 // failure. What is removed is a new operation when it comes again: end the traffic before, and undo the effect by hand
-// where it must not happen twice. None touches an operation that is running.
+// where it must not happen twice. None touches an operation that is running, and neither they nor a sweep a key that is Unknown or
+// Pending: [Leased.Resolve] is for those.
 //
 // # States
 //
-// PENDING does not occur, since a claim is not visible before its commit. PROCESSING is a lock, or state 1 at the higher
-// isolation levels; COMPLETED is state 2; FAILED is state 3, a final failure that is replayed. State 4 is a
-// tombstone: the key was used, and its answer is gone.
+// In one commit PENDING does not occur, since a claim is not visible before it, and PROCESSING is a lock, or state 1 at the higher
+// isolation levels. For work that leaves the database the usual words are these, as [Leased.List] shows them:
+//
+//	PENDING     [Pending]    6  given up with all its steps recorded; the next call or Complete goes on
+//	PROCESSING  [Running]    1  has a lease; once that has run out, the next call takes over
+//	COMPLETED   [Completed]  2  has an answer
+//	FAILED      [Failed]     3  has a final failure, which is replayed
+//	(no word)   [Unknown]    5  a step has begun, and nobody knows what became of it
+//	(no word)   [Expired]    4  a tombstone: the key was used, and its answer is gone
 //
 // # Settings
 //
@@ -77,8 +113,12 @@
 // queues with a dead letter queue. Run [Keys.SweepEvery] in one goroutine of each process. Leave Wait at 0 for HTTP, where
 // 409 with Retry-After is understood, and set it where the caller would only poll.
 //
+// [LeaseOptions].Lease is how long a crash keeps a key, not how long the work may take: it is renewed. Run [Leased.CompleteEvery] in
+// one goroutine of each process, and look at [Leased.List] for what is Unknown and old.
+//
 // # When not to use it
 //
-// For work that calls a payment provider: one commit cannot cover it. For reads. For messages whose handler is idempotent
+// [Do] is not for work that calls a payment provider, since one commit cannot cover it, and [DoLeased] not for work that stays in the
+// database, which pays two commits for it. Neither is for many steps of several services that undo each other. For reads. For messages whose handler is idempotent
 // by itself, such as a named column set to a value from the message.
 package idem

@@ -25,7 +25,7 @@ func DoTx[T, R any](ctx context.Context, keys *Keys[T], t T, key Key, fn func(ct
 	}
 	var value R
 	e, replayed, err := keys.doTx(ctx, t, key, encoding(fn, &value))
-	return result(keys, e, value, replayed, err)
+	return result(&keys.core, e, value, replayed, err)
 }
 
 func (k *Keys[T]) doTx(ctx context.Context, t T, key Key, fn work[T]) (e entry, replayed bool, err error) {

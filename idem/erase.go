@@ -31,7 +31,7 @@ func newEraseSQL(d *tx.Dialect, schema, table string) eraseSQL {
 	}
 }
 
-const deleteSQL = `delete from {table} where k = $1 and (state <> 1 or lease_until is null)`
+const deleteSQL = `delete from {table} where k = $1 and lease_until is null`
 
 const releaseFailureSQL = `delete from {table} where k = $1 and state = 3`
 
@@ -94,14 +94,14 @@ func (k *Keys[T]) remove(ctx context.Context, key Key, query string, kind holdfa
 	case gone.Affected > 0:
 		k.observe(ctx, kind, c, nil)
 		return true, 0, nil
-	case state == stateRunning:
+	case State(state).open():
 		return false, state, k.refuse(ctx, c, &InFlightError{RetryAfter: retryAfter})
 	}
 	return false, state, nil
 }
 
 // forget makes this process ask the database for a key, in calls that come from now on.
-func (k *Keys[T]) forget(d digest) {
+func (k *Keys[T]) forget(d ID) {
 	k.seen.drop(d)
 	k.flights.Forget(d)
 	k.cache.drop(d)
@@ -132,7 +132,7 @@ const erasePage = 5000
 
 var boundSQL = fmt.Sprintf(`select k from {table} where k > $1 order by k limit 1 offset %d`, erasePage-1)
 
-const pageSQL = `delete from {table} where k > $1 and k <= $2 and scope = $3 and (state <> 1 or lease_until is null)`
+const pageSQL = `delete from {table} where k > $1 and k <= $2 and scope = $3 and lease_until is null`
 
 // Erase removes all keys of a scope, with their answers, and returns how many: the personal data of a tenant or caller who
 // has gone. An operation that is running is left alone, and what is stored behind its back as it goes on stays: end the
@@ -156,7 +156,7 @@ func (k *Keys[T]) Erase(ctx context.Context, scope string) (erased int64, err er
 		erased += n
 	}
 	holdfast.Observe(ctx, k.o.Observer, holdfast.Event{
-		Kind: EventErased, Name: k.o.Table, Key: Key{Scope: scope}.digest().short(), Count: erased, Elapsed: time.Since(started), Err: err,
+		Kind: EventErased, Name: k.o.Table, Key: Key{Scope: scope}.ID().short(), Count: erased, Elapsed: time.Since(started), Err: err,
 	})
 	return erased, err
 }
@@ -164,7 +164,7 @@ func (k *Keys[T]) Erase(ctx context.Context, scope string) (erased int64, err er
 // Bytes below and above every digest.
 var (
 	firstDigest = []byte{0}
-	lastDigest  = bytes.Repeat([]byte{0xff}, len(digest{})+1)
+	lastDigest  = bytes.Repeat([]byte{0xff}, len(ID{})+1)
 )
 
 // erasePage erases the page after from, and returns the last key of that, or nil if it was the last page.

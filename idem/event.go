@@ -26,7 +26,7 @@ const (
 	EventMismatch holdfast.EventKind = "idem.mismatch"
 	// EventExpired: an expired key was refused.
 	EventExpired holdfast.EventKind = "idem.expired"
-	// EventUnknown: the outcome of the commit is unknown. Err is why.
+	// EventUnknown: the outcome is unknown, of the commit, or of a step outside. Err is why.
 	EventUnknown holdfast.EventKind = "idem.unknown"
 	// EventDeleted: the answer was forgotten by [Keys.Delete].
 	EventDeleted holdfast.EventKind = "idem.deleted"
@@ -37,6 +37,28 @@ const (
 	EventSwept holdfast.EventKind = "idem.swept"
 )
 
+// Events of [Leased], beside those above. Attempt counts the executions of the key. Of a step, Name is "operation/step".
+const (
+	// EventTakenOver: the operation is about to run once more, after an execution that did not end, or was given up.
+	EventTakenOver holdfast.EventKind = "idem.taken_over"
+	// EventRenewFailed: a lease could not be renewed, and will be tried again. Attempt counts the failures in a row.
+	EventRenewFailed holdfast.EventKind = "idem.renew_failed"
+	// EventLost: the execution lost its lease. Err is a [*LeaseLostError].
+	EventLost holdfast.EventKind = "idem.lost"
+	// EventStepStarted: a step is about to be made.
+	EventStepStarted holdfast.EventKind = "idem.step_started"
+	// EventStepSaved: its result is recorded. Err is set if it was refused, so that nothing was done.
+	EventStepSaved holdfast.EventKind = "idem.step_saved"
+	// EventReconciled: a step that had begun before was looked for. Err is set if nobody could tell.
+	EventReconciled holdfast.EventKind = "idem.reconciled"
+	// EventPending: the key was given up, and what is recorded of it kept. Err is why.
+	EventPending holdfast.EventKind = "idem.pending"
+	// EventNotRecorded: the work was done, and its answer could not be stored. Err is why.
+	EventNotRecorded holdfast.EventKind = "idem.not_recorded"
+	// EventResolved: a person has decided. Err is a [*ResolvedError], which says who and how.
+	EventResolved holdfast.EventKind = "idem.resolved"
+)
+
 // Events of [Inbox]. Name is the consumer; Key is the message ID, or empty where Count messages are meant.
 const (
 	// EventReceived: messages are new, and about to be handled.
@@ -45,7 +67,7 @@ const (
 	EventDuplicate holdfast.EventKind = "idem.duplicate"
 )
 
-func (k *Keys[T]) observe(ctx context.Context, kind holdfast.EventKind, c *call, err error) {
+func (k *core) observe(ctx context.Context, kind holdfast.EventKind, c *call, err error) {
 	if k.o.Observer == nil {
 		return
 	}

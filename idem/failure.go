@@ -122,7 +122,7 @@ func (e toldError) Unwrap() error { return e.error }
 func (e toldError) Outcome() holdfast.Outcome { return e.outcome }
 
 // kept returns err, marked if it is a failure that is stored beside its writes.
-func (k *Keys[T]) kept(e entry, err error) error {
+func (k *core) kept(e entry, err error) error {
 	if e.state == stateFailed && k.o.KeepFailedWrites {
 		return toldError{err, holdfast.Applied}
 	}
@@ -130,7 +130,7 @@ func (k *Keys[T]) kept(e entry, err error) error {
 }
 
 // unread returns err, of an answer that is there and could not be read, marked with what it is the answer of.
-func (k *Keys[T]) unread(state int, err error) error {
+func (k *core) unread(state int, err error) error {
 	if !errors.Is(err, ErrResult) {
 		return err
 	}

@@ -83,7 +83,7 @@ func (in *Inbox[T]) mark(id string) *mark {
 		m.stmt = &tx.Stmt{SQL: in.sql.mark, Args: []any{in.consumer, id, ttl}}
 		return m
 	}
-	number := Key{Scope: in.consumer, Name: "inbox", Value: id}.digest().lock()
+	number := Key{Scope: in.consumer, Name: "inbox", Value: id}.ID().lock()
 	m.stmt = &tx.Stmt{SQL: in.sql.mark, Args: []any{number, in.consumer, id, ttl}, Dest: []any{&m.free, &m.fresh, &m.by}}
 	return m
 }

@@ -26,11 +26,12 @@ type Key struct {
 	Fingerprint Fingerprint
 }
 
-// digest is what the key is stored under: fixed in width, without a separator that a part could contain, and without the
-// value, which can be a secret.
-type digest [sha256.Size]byte
+// An ID is what a key is stored under: a digest of its scope, name and value, which tells nothing of the value.
+type ID [sha256.Size]byte
 
-func (k Key) digest() digest {
+// ID returns the ID of k: fixed in width, without a separator that a part could contain, and without the value, which can be a
+// secret. It is that of every key with the same scope, name and value, whatever else they carry.
+func (k Key) ID() ID {
 	h := sha256.New()
 	var size [8]byte
 	for _, part := range []string{k.Scope, k.Name, k.Value} {
@@ -38,16 +39,19 @@ func (k Key) digest() digest {
 		h.Write(size[:])
 		h.Write([]byte(part))
 	}
-	var d digest
+	var d ID
 	h.Sum(d[:0])
 	return d
 }
 
-// short is the digest for events and logs.
-func (d digest) short() string { return hex.EncodeToString(d[:8]) }
+// String is the whole of it, in hex.
+func (d ID) String() string { return hex.EncodeToString(d[:]) }
+
+// short is the ID for events and logs.
+func (d ID) short() string { return hex.EncodeToString(d[:8]) }
 
 // lock are the bits of the digest that go into the number of the advisory lock.
-func (d digest) lock() int64 {
+func (d ID) lock() int64 {
 	return int64(binary.BigEndian.Uint64(d[:])) //nolint:gosec // the bits are all that matters
 }
 

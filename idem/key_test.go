@@ -10,16 +10,16 @@ import (
 
 func TestDigestsOfDifferentPartsDiffer(t *testing.T) {
 	t.Parallel()
-	seen := map[digest]Key{}
+	seen := map[ID]Key{}
 	parts := []string{"", "a", "b", "ab", "a\x00b", ":", "a:", ":a"}
 	for _, s := range parts {
 		for _, n := range parts {
 			for _, v := range parts {
 				k := Key{Scope: s, Name: n, Value: v}
-				if other, ok := seen[k.digest()]; ok {
+				if other, ok := seen[k.ID()]; ok {
 					t.Fatalf("%+v and %+v have one digest", k, other)
 				}
-				seen[k.digest()] = k
+				seen[k.ID()] = k
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func FuzzKey(f *testing.F) {
 	f.Add("\xff", "", "\x00", "é", strings.Repeat("x", 300), " ")
 	f.Fuzz(func(t *testing.T, s1, n1, v1, s2, n2, v2 string) {
 		a, b := Key{Scope: s1, Name: n1, Value: v1}, Key{Scope: s2, Name: n2, Value: v2}
-		if (a == b) != (a.digest() == b.digest()) {
+		if (a == b) != (a.ID() == b.ID()) {
 			t.Fatalf("%+v and %+v", a, b)
 		}
 		if err := a.validate(); err != nil && !errors.Is(err, ErrKeyInvalid) {

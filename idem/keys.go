@@ -60,24 +60,19 @@ const (
 
 // Keys are the idempotency keys of one table. They are safe for concurrent use.
 type Keys[T any] struct {
-	db       *tx.DB[T]
-	o        Options
-	sql      keySQL
-	eraseSQL eraseSQL
-	table    tx.Table
-	seen     *recent
-	cache    *cache
-	codecs   codecs
-	err      error
+	core
 
-	flights   flights
+	db        *tx.DB[T]
+	sql       keySQL
+	eraseSQL  eraseSQL
+	table     tx.Table
 	snapshots atomic.Bool // claims have met transactions with one snapshot
 }
 
 // New returns the keys in the database of db. Nil options work. Options that cannot be used are reported by every method
 // and by [Keys.Check].
 func New[T any](db *tx.DB[T], o *Options) *Keys[T] {
-	k := &Keys[T]{db: db, seen: &recent{}}
+	k := &Keys[T]{core: core{seen: &recent{}}, db: db}
 	if o != nil {
 		k.o = *o
 	}

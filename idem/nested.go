@@ -11,22 +11,26 @@ type runningKey struct{}
 // running are the calls whose closures are on the stack. An advisory lock does not keep its own holder out.
 type running struct {
 	*call
-	keys  any   // the *Keys
-	in    tx.Tx // the transaction of the closure
+	keys  *core // those of the call
+	in    tx.Tx // the transaction of the closure; nil for work that leaves the database
 	outer *running
 }
 
 // enter returns a context for the closure of c, in t.
 func (k *Keys[T]) enter(ctx context.Context, c *call, t T) context.Context {
+	return k.core.enter(ctx, c, k.db.Tx(t))
+}
+
+func (k *core) enter(ctx context.Context, c *call, in tx.Tx) context.Context {
 	outer, _ := ctx.Value(runningKey{}).(*running)
-	return context.WithValue(ctx, runningKey{}, &running{call: c, keys: k, in: k.db.Tx(t), outer: outer})
+	return context.WithValue(ctx, runningKey{}, &running{call: c, keys: k, in: in, outer: outer})
 }
 
 // within reports whether ctx is that of a closure of the same key and the same Keys.
-func (k *Keys[T]) within(ctx context.Context, c *call) bool {
+func (k *core) within(ctx context.Context, c *call) bool {
 	r, _ := ctx.Value(runningKey{}).(*running)
 	for ; r != nil; r = r.outer {
-		if r.keys == any(k) && r.digest == c.digest {
+		if r.keys == k && r.digest == c.digest {
 			return true
 		}
 	}

@@ -46,7 +46,7 @@ func (k *Keys[T]) do(ctx context.Context, key Key, fn work[T]) (e entry, replaye
 		return k.answer(ctx, c, answered, nil)
 	}
 	defer func() { k.keep(c, e, replayed) }()
-	return k.together(ctx, c, fn)
+	return k.together(ctx, c, func() (entry, bool, error) { return k.alone(ctx, c, fn) })
 }
 
 // alone runs the operation in transactions of its own until there is an answer.
@@ -155,7 +155,7 @@ func (k *Keys[T]) perform(ctx context.Context, c *call, t T, fn work[T]) (e entr
 		e.codec, e.stored = codecNone, nil
 	}
 	if err == nil {
-		e, err = k.seal(ctx, c, e)
+		e, err = k.seal(ctx, c, c.key.Fingerprint.bytes(), e)
 	}
 	return e, failure, err
 }
@@ -203,7 +203,7 @@ func unavailable(err error) error {
 }
 
 // answer turns a verdict other than busy and claimed into what the caller gets.
-func (k *Keys[T]) answer(ctx context.Context, c *call, v verdict, err error) (entry, bool, error) {
+func (k *core) answer(ctx context.Context, c *call, v verdict, err error) (entry, bool, error) {
 	switch {
 	case v == answered:
 		k.seen.add(c.digest)

@@ -35,18 +35,21 @@ func (r *recent) turn(repetition bool) {
 
 // places returns the two slots that a digest may stand in, so that two keys which share one do not drive each other out
 // time and again.
-func (r *recent) places(d digest) (n uint64, places [2]*atomic.Uint64) {
+func (r *recent) places(d ID) (n uint64, places [2]*atomic.Uint64) {
 	n = binary.BigEndian.Uint64(d[8:16])
 	size := uint64(len(r.slots))
 	return n, [2]*atomic.Uint64{&r.slots[n%size], &r.slots[n/size%size]}
 }
 
-func (r *recent) has(d digest) bool {
+func (r *recent) has(d ID) bool {
 	n, places := r.places(d)
 	return places[0].Load() == n || places[1].Load() == n
 }
 
-func (r *recent) add(d digest) {
+func (r *recent) add(d ID) {
+	if r == nil {
+		return
+	}
 	n, places := r.places(d)
 	if places[0].Load() == n || places[1].Load() == n || places[0].CompareAndSwap(0, n) || places[1].CompareAndSwap(0, n) {
 		return
@@ -54,7 +57,7 @@ func (r *recent) add(d digest) {
 	places[n>>63].Store(n)
 }
 
-func (r *recent) drop(d digest) {
+func (r *recent) drop(d ID) {
 	n, places := r.places(d)
 	for _, place := range places {
 		place.CompareAndSwap(n, 0)

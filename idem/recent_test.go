@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func digestOf(n uint64) (d digest) {
+func digestOf(n uint64) (d ID) {
 	binary.BigEndian.PutUint64(d[8:], n)
 	return d
 }
@@ -14,7 +14,7 @@ func TestRecentRemembersAndForgets(t *testing.T) {
 	var r recent
 	size := uint64(len(r.slots))
 	a, b := digestOf(7+3*size), digestOf(7+5*size) // they share their first place
-	for _, d := range []digest{a, b} {
+	for _, d := range []ID{a, b} {
 		if r.has(d) {
 			t.Error("a digest is known before it was added")
 		}

@@ -6,18 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/tx"
 )
 
-// States of a row. Another transaction sees a running row only where the work leaves the database; in one commit the row
-// is final when it becomes visible.
-const (
-	stateRunning   = 1
-	stateCompleted = 2
-	stateFailed    = 3
-	stateTombstone = 4 // used, and the answer is gone
-)
-
 var keyColumns = []string{
 	"k", "scope", "name", "state", "fp", "nonce", "epoch", "lease_until", "attempts", "codec", "status", "body",
-	"created_at", "expires_at",
+	"created_at", "expires_at", "input", "steps", "note", "waiters",
 }
 
 // keySQL are the statements of one table. They are made once, so that statement caches see the same text each time.
@@ -92,7 +83,7 @@ const releaseSQL = `delete from {table} where k = $1 and state = 1 and nonce = $
 // sweepPostgres passes over rows that another sweeper has. $2 is how long a tombstone stands, in microseconds.
 const sweepPostgres = `with due as materialized (
 	select k, state in (1, 4) or expires_at + $2::bigint * interval '1 microsecond' <= clock_timestamp() as over from {table}
-	where expires_at <= clock_timestamp() and (state <> 1 or lease_until is null)
+	where expires_at <= clock_timestamp() and lease_until is null
 	order by expires_at limit $1::bigint for update skip locked
 ), buried as (
 	update {table} t set state = 4, codec = 0, status = 0, body = null, expires_at = t.expires_at + $2::bigint * interval '1 microsecond'
@@ -121,7 +112,7 @@ returning 1`
 const sweepSQLite = `delete from {table} where k in (
 	select k from (
 		select k, state, expires_at from {table}
-		where expires_at <= {now} and (state <> 1 or lease_until is null) order by expires_at limit $1
+		where expires_at <= {now} and lease_until is null order by expires_at limit $1
 	) where state in (1, 4) or expires_at + $2 / 1000 <= {now})`
 
 const burySQLite = `update {table} set state = 4, codec = 0, status = 0, body = null, expires_at = expires_at + $2 / 1000

@@ -16,15 +16,15 @@ type shared struct {
 	err error
 }
 
-type flights = flight.Group[digest, Fingerprint, shared]
+type flights = flight.Group[ID, Fingerprint, shared]
 
 // together runs the operation, or takes part in a call of the same key that is under way in this process. A hot key costs
 // the database one call, and its duplicates no connection: other keys go on as if there were none.
-func (k *Keys[T]) together(ctx context.Context, c *call, fn work[T]) (e entry, replayed bool, err error) {
+func (k *core) together(ctx context.Context, c *call, alone func() (entry, bool, error)) (e entry, replayed bool, err error) {
 	for {
 		f, leads := k.flights.Join(c.digest, func() Fingerprint { return c.key.Fingerprint })
 		if leads {
-			return k.lead(ctx, c, f, fn)
+			return k.lead(ctx, c, f, alone)
 		}
 		v, err := k.follow(ctx, c, f)
 		switch {
@@ -39,12 +39,14 @@ func (k *Keys[T]) together(ctx context.Context, c *call, fn work[T]) (e entry, r
 }
 
 // lead runs the operation and lands the flight, also if the closure panics.
-func (k *Keys[T]) lead(ctx context.Context, c *call, f *flight.Flight[Fingerprint, shared], fn work[T]) (e entry, replayed bool, err error) {
+func (k *core) lead(
+	ctx context.Context, c *call, f *flight.Flight[Fingerprint, shared], alone func() (entry, bool, error),
+) (e entry, replayed bool, err error) {
 	defer func() {
 		k.flights.Land(c.digest, f, func() (shared, bool) { return share(ctx, c, e, replayed, err) })
 	}()
 	c.work = f.Work
-	return k.alone(ctx, c, fn)
+	return alone()
 }
 
 // share returns what others may know of how a call ended, if it is of use to them.
@@ -67,7 +69,7 @@ func share(ctx context.Context, c *call, e entry, replayed bool, err error) (s s
 }
 
 // follow waits for what the leader comes to. It is busy without an error if the call is to try for itself.
-func (k *Keys[T]) follow(ctx context.Context, c *call, f *flight.Flight[Fingerprint, shared]) (verdict, error) {
+func (k *core) follow(ctx context.Context, c *call, f *flight.Flight[Fingerprint, shared]) (verdict, error) {
 	select {
 	case <-f.Landed():
 	case <-ctx.Done():
@@ -95,10 +97,10 @@ func (k *Keys[T]) follow(ctx context.Context, c *call, f *flight.Flight[Fingerpr
 }
 
 // patience is how much longer a duplicate waits.
-func (k *Keys[T]) patience(c *call) time.Duration { return k.o.Wait - time.Since(c.started) }
+func (k *core) patience(c *call) time.Duration { return k.o.Wait - time.Since(c.started) }
 
 // await waits, no longer than Options.Wait from the start of the call, until the leader is through.
-func (k *Keys[T]) await(ctx context.Context, c *call, f *flight.Flight[Fingerprint, shared]) error {
+func (k *core) await(ctx context.Context, c *call, f *flight.Flight[Fingerprint, shared]) error {
 	left := k.patience(c)
 	if left <= 0 {
 		return &InFlightError{RetryAfter: retryAfter}

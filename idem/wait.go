@@ -11,14 +11,14 @@ import (
 const retryAfter = time.Second
 
 // pause waits before a busy key is tried again, without a connection, or returns the error to give up with.
-func (k *Keys[T]) pause(ctx context.Context, c *call, try int) error {
+func (k *core) pause(ctx context.Context, c *call, try int) error {
 	if err := waitTurn(ctx, c.started, k.o.Wait, try); err != nil {
 		return k.refuse(ctx, c, err)
 	}
 	return nil
 }
 
-func (k *Keys[T]) refuse(ctx context.Context, c *call, err error) error {
+func (k *core) refuse(ctx context.Context, c *call, err error) error {
 	k.observe(ctx, EventInFlight, c, err)
 	return err
 }

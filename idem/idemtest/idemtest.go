@@ -39,6 +39,15 @@ func Run[T any](t *testing.T, open func(t testing.TB) txtest.Backend[T]) {
 	rules = append(rules, inboxRules[T]()...)
 	rules = append(rules, edgeRules[T]()...)
 	rules = append(rules, webRules[T]()...)
+	t.Run("Leased", func(t *testing.T) {
+		RunStore(t, func(t testing.TB) idem.Store {
+			db := open(t).DB
+			if err := idem.Migrate(t.Context(), db, idem.Names{}); err != nil {
+				t.Fatal(err)
+			}
+			return idem.New(db, nil).Store()
+		})
+	})
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()

@@ -29,7 +29,7 @@ func TestProcessesThatMigrateTogether(t *testing.T) {
 	}
 	wg.Wait()
 	var n int
-	if err := db.Conn().QueryRow(t.Context(), "select count(*) from holdfast_migration").Scan(&n); err != nil || n != 2 {
+	if err := db.Conn().QueryRow(t.Context(), "select count(*) from holdfast_migration").Scan(&n); err != nil || n != 3 {
 		t.Fatalf("%d migrations in the history, %v", n, err)
 	}
 }

@@ -201,7 +201,11 @@ idem_key.codec smallint NO
 idem_key.status integer NO
 idem_key.body bytea YES
 idem_key.created_at timestamp with time zone NO
-idem_key.expires_at timestamp with time zone NO`
+idem_key.expires_at timestamp with time zone NO
+idem_key.input bytea YES
+idem_key.steps bytea YES
+idem_key.note text YES
+idem_key.waiters boolean NO`
 	if strings.Join(got, "\n") != want {
 		t.Fatalf("the schema has drifted:\n%s", strings.Join(got, "\n"))
 	}
