@@ -11,7 +11,7 @@ type Cache[K comparable, V any] struct {
 	load  func(ctx context.Context, key K) (V, error)
 	o     CacheOptions[V]
 	err   error // what is wrong with the options
-	group Group[K, V]
+	group Group[K, *entry[V]]
 	kept  sieve[K, V]
 }
 
@@ -80,28 +80,37 @@ func (c *Cache[K, V]) wait(ctx context.Context, key K, seen *entry[V]) (V, error
 		observe(ctx, &c.group.o, EventStale, key, 0, nil)
 		return c.copy(seen.value), nil
 	}
-	value, err := c.group.Do(ctx, key, c.filling(key, seen))
+	loaded, err := c.group.Do(ctx, key, c.filling(key, seen))
 	if err == nil {
-		return c.copy(value), nil
+		return c.copy(loaded.value), nil
 	}
 	// What is kept by now, and not what the caller saw: that may be forgotten.
-	if e := c.kept.get(key); e != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) && e.serves(time.Now()) {
+	if e := c.kept.get(key); e != nil && ctx.Err() == nil && !refused(err) && e.serves(time.Now()) {
 		observe(ctx, &c.group.o, EventStale, key, 0, err)
 		return c.copy(e.value), nil
 	}
-	return value, err
+	if loaded == nil {
+		var none V
+		return none, err
+	}
+	return loaded.value, err
 }
 
-// filling is the load of a caller who saw an entry. If there is another by now, some call was quicker.
-func (c *Cache[K, V]) filling(key K, seen *entry[V]) func(context.Context) (V, error) {
-	return func(ctx context.Context) (V, error) {
+// refused reports whether err is about the call, and not the load.
+func refused(err error) bool { return errors.Is(err, ErrClosed) || errors.Is(err, ErrNested) }
+
+// filling is the load of a caller who saw an entry. If there is another by now, some call was quicker, and that stays as it is: an
+// age counts from the load, however late the caller comes.
+func (c *Cache[K, V]) filling(key K, seen *entry[V]) func(context.Context) (*entry[V], error) {
+	return func(ctx context.Context) (*entry[V], error) {
 		if e := c.kept.get(key); e != nil && e != seen && time.Now().Before(e.hard) {
-			return e.value, e.err
+			return e, e.err
 		}
 		begun := time.Now()
 		value, err := c.load(ctx, key)
-		observe(ctx, &c.group.o, EventLoaded, key, time.Since(begun), err)
-		return value, err
+		took := time.Since(begun)
+		observe(ctx, &c.group.o, EventLoaded, key, took, err)
+		return c.o.entry(value, err, begun, took), err
 	}
 }
 
@@ -128,17 +137,15 @@ func (c *Cache[K, V]) refresh(ctx context.Context, key K, seen *entry[V]) {
 
 // settle stores what a flight came to, unless it was forgotten. To forget removes the entry after it has forgotten the flight,
 // so whichever of the two comes first, nothing out of date stays.
-func (c *Cache[K, V]) settle(key K, f *flightOf[V], r result[V], took time.Duration) {
-	now := time.Now()
-	notFound := r.err != nil && c.o.NotFoundTTL > 0 && c.o.NotFound(r.err)
-	if r.err != nil && !notFound {
+func (c *Cache[K, V]) settle(key K, f *flightOf[*entry[V]], r result[*entry[V]]) {
+	if e := r.value; e == nil || r.err != nil && !c.o.remembers(r.err) {
 		if f.Current() { // else the load was left or forgotten, which says nothing of the source
-			c.kept.rest(key, now.Add(pause))
+			c.kept.rest(key, time.Now().Add(pause))
 		}
 		return
 	}
-	if !c.kept.put(key, c.o.entry(r, now, took), f.Current) {
-		observe(f.Lead.ctx, &c.group.o, EventDropped, key, 0, nil)
+	if !c.kept.put(key, r.value, f.Current) {
+		observe(&f.Lead, &c.group.o, EventDropped, key, 0, nil)
 	}
 }
 

@@ -34,7 +34,8 @@ type CacheOptions[V any] struct {
 	SoftTTL time.Duration
 	// StaleIfError is how much longer than the TTL a value is served while loads fail. Default: 0, callers get the error.
 	StaleIfError time.Duration
-	// TTL is the age from which callers wait for a load. Default: 1 minute.
+	// TTL is the age from which callers wait for a load. It counts from the beginning of the load that the value is from: one that
+	// takes longer is shared by who waits, and not kept. Default: 1 minute.
 	TTL time.Duration
 }
 
@@ -67,5 +68,8 @@ func (o *CacheOptions[V]) check() error {
 	}
 	return nil
 }
+
+// remembers reports whether the error of a load is kept.
+func (o *CacheOptions[V]) remembers(err error) bool { return o.NotFoundTTL > 0 && o.NotFound(err) }
 
 func (o *CacheOptions[V]) beta() float64 { return max(o.Beta, 0) }

@@ -15,6 +15,8 @@
 //     function ends.
 //   - A panic is an error with its stack for each caller, Goexit an error too: never a hang, a crash or a zero value.
 //   - A caller that comes after a call has ended begins a new one.
+//   - A function that asks for its own key, directly or through others that it waits for, is told [ErrNested].
+//   - The function has the values of the first caller's context, but is not in its transaction: what is shared is committed.
 //   - After [Group.Invalidate] or [Cache.Invalidate] has returned, nobody who calls gets what was loaded before it, and it is not
 //     in the cache. Who waited before may get it.
 //   - A [Cache] has at most CacheOptions.MaxEntries entries. It has no goroutine but those of loads.
@@ -32,6 +34,10 @@
 //     that hangs counts as left when its value is over.
 //   - Invalidate before the commit: a load between the two stores what is old, until the TTL. So does a crash between commit and
 //     Invalidate, and a load that reads from a replica that lags.
+//   - Two functions that wait for each other, each called by somebody else, wait until their callers give up; so does one that asks
+//     for its own key with a context that is not its own.
+//   - A load within a transaction of tx.DB.Do takes another connection: from a pool that has one left, and on SQLite only to read
+//     outside a transaction. Ask before it begins.
 //   - Other processes: their caches do not hear of Invalidate. See package singleflight/redisflight, or choose a short TTL.
 //   - Acting on a value from a cache: it may be out of date when it is used. Put the condition into the write; see
 //     examples/toctou.
@@ -43,7 +49,7 @@
 //
 // # Settings
 //
-// TTL bounds how old a value is that nobody invalidated. With SoftTTL callers of a key that is in use never wait, and with
+// TTL bounds how old a value is that nobody invalidated, counted from the beginning of its load. With SoftTTL callers of a key that is in use never wait, and with
 // StaleIfError they outlast a source that is away: for a second after a failed load, whoever can be served does not wait for
 // another. Values near their end are refreshed early by chance, which is XFetch. NotFoundTTL keeps keys that do not exist from
 // being loaded by each caller. Share no value that callers change: set Clone.

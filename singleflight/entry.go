@@ -22,18 +22,19 @@ type entry[V any] struct {
 	resume atomic.Int64 // when to load again after a failure, in ns of Unix time
 }
 
-func (o *CacheOptions[V]) entry(r result[V], now time.Time, took time.Duration) *entry[V] {
+// entry is what a load came to. What was read at its beginning may be old at its end, so that the age counts from the former.
+func (o *CacheOptions[V]) entry(value V, err error, begun time.Time, took time.Duration) *entry[V] {
 	off := 0.0
 	if o.Jitter > 0 {
 		off = o.Jitter * rand.Float64()
 	}
-	span := func(d time.Duration) time.Time { return now.Add(d - time.Duration(float64(d)*off)) }
-	if r.err != nil {
+	span := func(d time.Duration) time.Time { return begun.Add(d - time.Duration(float64(d)*off)) }
+	if err != nil {
 		end := span(o.NotFoundTTL)
-		return &entry[V]{value: r.value, err: r.err, soft: end, hard: end, stale: end, delta: took}
+		return &entry[V]{value: value, err: err, soft: end, hard: end, stale: end, delta: took}
 	}
 	hard := span(o.TTL)
-	return &entry[V]{value: r.value, soft: span(o.SoftTTL), hard: hard, stale: hard.Add(o.StaleIfError), delta: took}
+	return &entry[V]{value: value, soft: span(o.SoftTTL), hard: hard, stale: hard.Add(o.StaleIfError), delta: took}
 }
 
 // due reports whether to refresh an entry that is still served. Before its end it does so by chance, which is XFetch of

@@ -11,6 +11,8 @@ var (
 	ErrClosed = errors.New("singleflight: closed")
 	// ErrGoexit: the function ended its goroutine by runtime.Goexit, as t.FailNow does, and so returned nothing.
 	ErrGoexit = errors.New("singleflight: the function called runtime.Goexit instead of returning")
+	// ErrNested: the function asks for the key that it is called for, and would wait for itself.
+	ErrNested = errors.New("singleflight: the function asks for its own key, and would wait for itself: call what loads it directly")
 	// ErrNotFound is for loads to wrap when there is no value. A [Cache] can remember that: see CacheOptions.NotFoundTTL.
 	ErrNotFound = errors.New("singleflight: not found")
 	// ErrInvalid: an option cannot be used.

@@ -14,7 +14,7 @@ type Group[K comparable, V any] struct {
 	o       Options
 	flights flight.Group[K, lead, result[V]]
 	// settle, if there is one, gets what a flight came to while calls still join it.
-	settle func(key K, f *flightOf[V], r result[V], took time.Duration)
+	settle func(key K, f *flightOf[V], r result[V])
 }
 
 // Options set up a [Group]. The zero value is ready to use.
@@ -27,18 +27,6 @@ type Options struct {
 
 type flightOf[V any] = flight.Flight[lead, result[V]]
 
-// A lead is what the first caller brings: the context of the flight, and its end.
-type lead struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc // nil if the context cannot end
-}
-
-func (l lead) end(cause error) {
-	if l.cancel != nil {
-		l.cancel(cause)
-	}
-}
-
 // New returns a group. Nil options work.
 func New[K comparable, V any](o *Options) *Group[K, V] {
 	g := &Group[K, V]{}
@@ -50,12 +38,14 @@ func New[K comparable, V any](o *Options) *Group[K, V] {
 
 // Do returns what fn comes to, or what the fn of another call with the same key comes to that is under way.
 //
-// Each caller waits on its own context and gets its cause when it ends. The context of fn has the values of the first
-// caller's, and ends when the last caller has left: use it, not one from outside. If the context of the first caller cannot
-// end, fn runs on that, on the caller's own goroutine, and the others wait.
+// Each caller waits on its own context and gets its cause when it ends. The context of fn ends when the last caller has left: use
+// it, not one from outside. It has the values of the first caller's context, such as the correlation ID and the trace, and so
+// must not decide by them what only that caller may see. A transaction of package tx is not among them: others are not in it,
+// and what it has not committed is not for them. If the context of the first caller cannot end, fn runs on the caller's own
+// goroutine, and the others wait.
 //
-// It returns fn's error as it is, to each caller the same; a [*PanicError] if fn panicked; [ErrGoexit]; [ErrClosed]. The
-// callers share the value: they must not change what it points to. A call of Do for the same key within fn waits for itself.
+// It returns fn's error as it is, to each caller the same; a [*PanicError] if fn panicked; [ErrGoexit]; [ErrClosed]; [ErrNested]
+// if it is called within fn, for the same key. The callers share the value: they must not change what it points to.
 func (g *Group[K, V]) Do(ctx context.Context, key K, fn func(ctx context.Context) (V, error)) (V, error) {
 	if ctx.Err() != nil {
 		var none V
@@ -66,6 +56,10 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, fn func(ctx context.Context
 	case f == nil:
 		var none V
 		return none, ErrClosed
+	case !leads && f.Lead.around(ctx):
+		g.leave(ctx, key, f, ErrNested)
+		var none V
+		return none, ErrNested
 	case !leads:
 		return g.share(ctx, key, f)
 	case ctx.Done() == nil:
@@ -82,19 +76,6 @@ func (g *Group[K, V]) Invalidate(key K) { g.flights.Forget(key) }
 
 // InvalidateAll is [Group.Invalidate] for all keys.
 func (g *Group[K, V]) InvalidateAll() { g.flights.ForgetAll() }
-
-func begin(ctx context.Context) lead {
-	if ctx.Done() == nil {
-		return lead{ctx: ctx}
-	}
-	return beginDetached(ctx)
-}
-
-// beginDetached makes a context that does not end with the caller's.
-func beginDetached(ctx context.Context) lead {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	return lead{ctx, cancel}
-}
 
 // share waits for the flight of another caller.
 func (g *Group[K, V]) share(ctx context.Context, key K, f *flightOf[V]) (V, error) {
@@ -116,10 +97,15 @@ func (g *Group[K, V]) wait(ctx context.Context, key K, f *flightOf[V], landed <-
 	case <-ctx.Done():
 	}
 	cause := context.Cause(ctx)
+	g.leave(ctx, key, f, cause)
+	var none V
+	return none, cause
+}
+
+// leave ends a flight that its last caller has left.
+func (g *Group[K, V]) leave(ctx context.Context, key K, f *flightOf[V], cause error) {
 	if g.flights.Leave(key, f) {
 		f.Lead.end(cause)
 		observe(ctx, &g.o, EventAbandoned, key, 0, cause)
 	}
-	var none V
-	return none, cause
 }

@@ -3,7 +3,6 @@ package singleflight
 import (
 	"context"
 	"runtime/debug"
-	"time"
 )
 
 // A result is what a function came to.
@@ -14,31 +13,27 @@ type result[V any] struct {
 
 // run calls fn and lands the flight, whatever fn does.
 func (g *Group[K, V]) run(key K, f *flightOf[V], fn func(ctx context.Context) (V, error)) (value V, err error) {
-	var begun time.Time
-	if g.settle != nil {
-		begun = time.Now()
-	}
 	returned := false
 	defer func() {
 		if !returned {
 			// Goexit goes on after this: it ends the goroutine that fn ran on, and nothing can stop it.
 			err = ended(recover())
-			observe(f.Lead.ctx, &g.o, EventPanicked, key, 0, err)
+			observe(&f.Lead, &g.o, EventPanicked, key, 0, err)
 		}
 		if g.settle != nil {
-			g.settleAndLand(key, f, &value, &err, begun)
+			g.settleAndLand(key, f, &value, &err)
 			return
 		}
 		g.land(key, f, value, err)
 	}()
-	value, err = fn(f.Lead.ctx)
+	value, err = fn(&f.Lead)
 	returned = true
 	return value, err
 }
 
 // settleAndLand lands the flight whatever settle does: what it calls is the user's, too. It is apart from run, since a group
 // without it has no need of so deep a stack, which a new goroutine would have to grow for.
-func (g *Group[K, V]) settleAndLand(key K, f *flightOf[V], value *V, err *error, begun time.Time) {
+func (g *Group[K, V]) settleAndLand(key K, f *flightOf[V], value *V, err *error) {
 	settled := false
 	defer func() {
 		if !settled {
@@ -46,7 +41,7 @@ func (g *Group[K, V]) settleAndLand(key K, f *flightOf[V], value *V, err *error,
 		}
 		g.land(key, f, *value, *err)
 	}()
-	g.settle(key, f, result[V]{*value, *err}, time.Since(begun))
+	g.settle(key, f, result[V]{*value, *err})
 	settled = true
 }
 

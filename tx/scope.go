@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	holdfast "github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/bound"
 )
 
 // A scope is the state of one transaction that a DB began. It travels in the context of the closure.
@@ -31,7 +32,7 @@ type frame struct {
 	outer *frame
 }
 
-type frameKey struct{}
+type frameKey struct{ bound.ToTransaction }
 
 // Value answers to frameKey by itself, which saves a context around it.
 func (f *frame) Value(key any) any {

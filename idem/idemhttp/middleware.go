@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/idem"
+	"github.com/holdfast-go/holdfast/internal/bound"
 )
 
 // A Scope tells whose request it is: the tenant, account or caller, as the service's own authentication found out, never
@@ -125,7 +126,7 @@ func (m *gate) guards(r *http.Request) bool {
 	return slices.Contains(m.o.Methods, r.Method) && (!m.o.KeyOptional || m.hasKey(r.Header))
 }
 
-type txKey[T any] struct{}
+type txKey[T any] struct{ bound.ToTransaction }
 
 // ErrNoTransaction is what [Tx] returns outside a handler that runs in a transaction of that type.
 var ErrNoTransaction = errors.New("idemhttp: no transaction of this type in the context: the request has no key, or its handler is not behind Handler or Wrap")

@@ -64,7 +64,7 @@ var Bans = append([]Ban{
 	{
 		Reason: "only tx/pgxtx is for pgx: who uses database/sql must not get it",
 		In: func(name string) bool {
-			return name != "tx/pgxtx" && !under(name, "internal/testdb") && !under(name, "internal/wire") && !suite(name)
+			return name != "tx/pgxtx" && !under(name, "internal/testdb") && !under(name, "internal/wire") && name != "internal/rediscluster" && !suite(name)
 		},
 		Import: func(path string) bool { return strings.HasPrefix(path, "github.com/jackc/") },
 	},
@@ -110,7 +110,7 @@ var Bans = append([]Ban{
 		Reason: "production code must not drag test servers along",
 		In:     func(name string) bool { return !under(name, "internal") && name != "prove" },
 		Import: func(path string) bool {
-			return own(path, "internal/testdb", "internal/wire", "internal/deptest", "internal/fault", "internal/redisproxy", "prove")
+			return own(path, "internal/testdb", "internal/wire", "internal/deptest", "internal/fault", "internal/rediscluster", "internal/redisproxy", "prove")
 		},
 	},
 	{
@@ -184,7 +184,7 @@ func suite(name string) bool { return strings.HasSuffix(name, "test") }
 
 // proof tells the internal packages that only tests use.
 func proof(name string) bool {
-	return slices.ContainsFunc([]string{"deptest", "fault", "redisproxy", "testdb", "wire"}, func(p string) bool { return under(name, "internal/"+p) })
+	return slices.ContainsFunc([]string{"deptest", "fault", "rediscluster", "redisproxy", "testdb", "wire"}, func(p string) bool { return under(name, "internal/"+p) })
 }
 
 // standard tells the standard library by the first part of the path, which has no dot.

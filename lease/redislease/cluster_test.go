@@ -3,45 +3,25 @@ package redislease_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/testdb"
+	"github.com/holdfast-go/holdfast/internal/rediscluster"
 	"github.com/holdfast-go/holdfast/lease"
 	"github.com/holdfast-go/holdfast/lease/leasetest"
 	"github.com/holdfast-go/holdfast/lease/redislease"
 )
 
-// cluster starts two nodes with half of the slots each.
-func cluster(t testing.TB) (servers [2]*testdb.Server, nodes [2]*redis.Client, client *redis.ClusterClient) {
-	t.Helper()
-	ctx := t.Context()
-	for i := range nodes {
-		servers[i] = testdb.RedisNode(t)
-		nodes[i] = connect(t, servers[i].URL(), nil)
-		must(t, nodes[i].ClusterAddSlotsRange(ctx, 8192*i, 8192*i+8191).Err())
-		must(t, nodes[i].ConfigSet(ctx, "cluster-require-full-coverage", "no").Err())
-	}
-	host, port, _ := net.SplitHostPort(hostOf(t, servers[1]))
-	must(t, nodes[0].ClusterMeet(ctx, host, port).Err())
-	for _, node := range nodes {
-		for up := false; !up; {
-			info, err := node.ClusterInfo(ctx).Result()
-			up = err == nil && strings.HasPrefix(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_assigned:16384")
-		}
-	}
-	client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{hostOf(t, servers[0])}, MaxRedirects: 1, DialTimeout: time.Second})
-	t.Cleanup(func() { _ = client.Close() })
-	return servers, nodes, client
-}
+// few makes a redirection one too many: what needs two is a mistake.
+func few(o *redis.ClusterOptions) { o.MaxRedirects = 1 }
 
 func TestStoreOnACluster(t *testing.T) {
 	t.Parallel()
-	_, nodes, client := cluster(t)
+	cluster := rediscluster.Start(t)
+	client := cluster.Client(t, few)
 	n := 0
 	stores := make(chan *redislease.Store, 1000)
 	for range cap(stores) {
@@ -51,7 +31,7 @@ func TestStoreOnACluster(t *testing.T) {
 	t.Run("rules", func(t *testing.T) {
 		leasetest.Run(t, func(testing.TB) lease.FencingStore { return <-stores })
 	})
-	for i, node := range nodes {
+	for i, node := range cluster.Nodes {
 		if keys, err := node.DBSize(t.Context()).Result(); err != nil || keys < 400 {
 			t.Errorf("node %d has %d keys, %v", i, keys, err)
 		}
@@ -72,15 +52,15 @@ func TestStoreOnACluster(t *testing.T) {
 // A node that is down costs its own leases.
 func TestANodeIsDown(t *testing.T) {
 	t.Parallel()
-	servers, nodes, client := cluster(t)
-	s := redislease.New(client, nil)
+	cluster := rediscluster.Start(t)
+	s := redislease.New(cluster.Client(t, few), nil)
 	var terms []lease.Term
 	for i := range 64 {
 		terms = append(terms, take(t, s, claim(fmt.Sprint(i), "n", time.Minute)))
 	}
-	on, err := nodes[1].DBSize(t.Context()).Result()
+	on, err := cluster.Nodes[1].DBSize(t.Context()).Result()
 	must(t, err)
-	must(t, servers[1].Kill())
+	must(t, cluster.Servers[1].Kill())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	renewals, err := s.Renew(ctx, terms)

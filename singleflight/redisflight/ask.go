@@ -31,8 +31,8 @@ const (
 	statusHeld    = "held"
 )
 
-// A finding is what look found.
-type finding struct{ status, envelope string }
+// A finding is what look found: an envelope, or the token of who loads.
+type finding struct{ status, text string }
 
 // look reads the value or takes the lease. Whatever happens to the caller meanwhile, a lease that it does not use is given back.
 func (c *Cache[V]) look(ctx context.Context, k keys, token string) (finding, error) {

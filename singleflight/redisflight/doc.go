@@ -19,6 +19,7 @@
 //     or is left by all its callers gives the lease back at once, also if it ignores its context and goes on.
 //   - A load may take longer than OwnerTimeout: the lease is renewed. A process that was paused beyond it has its fill refused.
 //   - No value can be taken for a lease, whatever its bytes: they are in different keys, and values in an envelope.
+//   - A load that asks for its own key is told singleflight.ErrNested.
 //   - While Redis is away, loads happen, once at a time in each process, and nothing is stored.
 //   - A hit is one round trip, a miss two and the load.
 //
@@ -28,6 +29,7 @@
 //   - [Cache.Invalidate] returns an error: the value may stay until its TTL. Call it again, or keep the TTL short.
 //   - Failover: replication is asynchronous. A promoted replica may know a value that was invalidated, until its TTL, or not know
 //     a lease, so that two processes load.
+//   - A slot of a cluster that moves: until it has moved, each process loads its keys without Redis. What is invalidated meanwhile is.
 //   - A load that fails is tried by each process that waits, one after the other.
 //   - Redis slower than [Options].Timeout: the load goes on without it, in each process.
 //
@@ -40,7 +42,7 @@
 // # Settings
 //
 // OwnerTimeout is longer than a pause of a process that should not count as dead. TTL bounds how old a value is that nobody
-// invalidated. For a second level in memory, give a singleflight.Cache with a short TTL the method Get: invalidations reach the
+// invalidated, counted from the beginning of its load. For a second level in memory, give a singleflight.Cache with a short TTL the method Get: invalidations reach the
 // memory of the own process only.
 //
 // # When not to use it

@@ -23,19 +23,19 @@ type result[V any] struct {
 	err   error
 }
 
-// seal returns the envelope of a result and how long to keep it, which is 0 for an error that is not remembered.
-func (c *Cache[V]) seal(token string, r result[V]) (envelope []byte, life time.Duration, err error) {
+// seal returns the envelope of a result that took so long, and how long to keep it, which is 0 for an error that is not remembered.
+func (c *Cache[V]) seal(token string, r result[V], took time.Duration) (envelope []byte, life time.Duration, err error) {
 	if r.err != nil {
 		if c.o.NotFoundTTL == 0 || !c.o.NotFound(r.err) {
 			return nil, 0, nil
 		}
-		return append([]byte{format, kindNotFound}, token+r.err.Error()...), c.vary(c.o.NotFoundTTL), nil
+		return append([]byte{format, kindNotFound}, token+r.err.Error()...), c.life(c.o.NotFoundTTL, took), nil
 	}
 	content, err := c.o.Encode(r.value)
 	if err != nil {
 		return nil, 0, err
 	}
-	return append(append([]byte{format, kindValue}, token...), content...), c.vary(c.o.TTL), nil
+	return append(append([]byte{format, kindValue}, token...), content...), c.life(c.o.TTL, took), nil
 }
 
 // open returns what is in an envelope.
@@ -55,12 +55,14 @@ func (c *Cache[V]) open(envelope string) (r result[V], err error) {
 	return r, errFormat
 }
 
-// vary shortens a TTL, so that what was loaded together does not expire together.
-func (c *Cache[V]) vary(ttl time.Duration) time.Duration {
+// life is what is left of a TTL after the load: what was read at its beginning may be old at its end. Some is always left, for those
+// who wait in other processes to find it. A TTL is shortened, so that what was loaded together does not expire together.
+func (c *Cache[V]) life(ttl, took time.Duration) time.Duration {
+	least := min(ttl, 2*maxPause)
 	if c.o.Jitter > 0 {
 		ttl -= time.Duration(float64(ttl) * c.o.Jitter * rand.Float64())
 	}
-	return max(ttl, time.Millisecond)
+	return max(ttl-took, least, time.Millisecond)
 }
 
 // keys are where a key's value and its lease are. The braces choose the slot of a cluster.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jitter"
+	"github.com/holdfast-go/holdfast/singleflight"
 )
 
 const (
@@ -32,6 +33,9 @@ func (c *Cache[V]) fetch(ctx context.Context, key string) (V, error) {
 			return none, context.Cause(ctx)
 		case err != nil:
 			return c.alone(ctx, k, key, err)
+		case found.status == statusHeld && leads(ctx, found.text):
+			var none V
+			return none, singleflight.ErrNested
 		case found.status == statusHeld:
 			waited++
 			if err := c.pause(ctx, waited); err != nil {
@@ -40,13 +44,13 @@ func (c *Cache[V]) fetch(ctx context.Context, key string) (V, error) {
 			}
 			continue
 		case found.status == statusValue:
-			r, err := c.open(found.envelope)
+			r, err := c.open(found.text)
 			if err == nil {
 				c.arrived(ctx, k, begun, waited)
 				return r.value, r.err
 			}
 			c.observe(ctx, EventUnreadable, k, 0, err)
-			_, dropped := c.ask(ctx, dropScript, []string{k.value}, nil, found.envelope)
+			_, dropped := c.ask(ctx, dropScript, []string{k.value}, nil, found.text)
 			if round == rounds || dropped != nil {
 				return c.alone(ctx, k, key, err)
 			}
@@ -96,8 +100,9 @@ func (c *Cache[V]) lead(ctx context.Context, k keys, key, token string) (r resul
 			c.letGo(ctx, k, token)
 		}
 	}()
-	r = c.load(ctx, k, key)
-	envelope, life, err := c.seal(token, r)
+	begun := time.Now()
+	r = c.load(context.WithValue(ctx, leadingKey{}, &leading{token, leadingOf(ctx)}), k, key)
+	envelope, life, err := c.seal(token, r, time.Since(begun))
 	if err != nil {
 		c.observe(ctx, EventUnstored, k, 0, err)
 		return r, true

@@ -36,7 +36,8 @@ type Options[V any] struct {
 	Prefix string
 	// Timeout is how long Redis may take to answer before a load goes on without it. Default: 1 second.
 	Timeout time.Duration
-	// TTL is how long a value is kept. Default: 1 minute.
+	// TTL is how old a value becomes, from the beginning of its load. One whose load takes longer is kept for 200 ms, for those who
+	// wait for it in other processes. Default: 1 minute.
 	TTL time.Duration
 }
 

@@ -60,6 +60,11 @@ func (c *Cache[V]) Invalidate(ctx context.Context, key string) error {
 	}
 	k := c.keys(key)
 	err := c.client.Del(ctx, k.value, k.lease).Err()
+	if redis.HasErrorPrefix(err, "TRYAGAIN") { // their slot moves to another node, and has them at both
+		if err = c.client.Del(ctx, k.lease).Err(); err == nil { // first: without it nothing is stored
+			err = c.client.Del(ctx, k.value).Err()
+		}
+	}
 	c.group.Invalidate(key) // last: until here a flight could find the old value
 	if err != nil {
 		return fmt.Errorf("redisflight: the value may still be there, invalidate it again: %w", err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/counter/rediscounter"
+	"github.com/holdfast-go/holdfast/internal/rediscluster"
 	"github.com/holdfast-go/holdfast/internal/testdb"
 )
 
@@ -148,22 +148,8 @@ func TestScriptsAreFlushed(t *testing.T) {
 func TestClusterMovesASlot(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	var nodes [2]*redis.Client
-	var ids [2]string
-	for i := range nodes {
-		nodes[i] = dial(t, addressOf(t, testdb.RedisNode(t)), 0)
-		id, err := nodes[i].Do(ctx, "cluster", "myid").Text()
-		must(t, err)
-		ids[i] = id
-		must(t, nodes[i].ClusterAddSlotsRange(ctx, 8192*i, 8192*i+8191).Err())
-	}
-	host, port, _ := net.SplitHostPort(nodes[1].Options().Addr)
-	must(t, nodes[0].ClusterMeet(ctx, host, port).Err())
-	for _, node := range nodes {
-		until(t, "the cluster", func() bool { return clusterIsUp(ctx, node) })
-	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Options().Addr}})
-	t.Cleanup(func() { _ = client.Close() })
+	cluster := rediscluster.Start(t)
+	client := cluster.Client(t, nil)
 	c := rediscounter.New(client, nil)
 	for i := range int64(64) { // names of every kind and slot: a counter and its ledger are never apart
 		name := fmt.Sprint("{", i, "}x{}", i)
@@ -171,17 +157,12 @@ func TestClusterMovesASlot(t *testing.T) {
 		is(t, 1)(c.Take(ctx, name, 1, ""))
 	}
 	is(t, 5)(c.Add(ctx, "n", 5, "before"))
-	from, slot := placeOf(ctx, t, nodes, "5")
-	to := 1 - from
-	must(t, nodes[to].Do(ctx, "cluster", "setslot", slot, "importing", ids[from]).Err())
-	must(t, nodes[from].Do(ctx, "cluster", "setslot", slot, "migrating", ids[to]).Err())
+	slot := cluster.Open(t, keyOf(ctx, t, cluster, "5"))
 	is(t, 5)(c.Add(ctx, "n", 5, "before"))
-	moved, err := nodes[from].ClusterGetKeysInSlot(ctx, slot, 100).Result()
-	must(t, err)
+	moved := slot.Keys(t)
 	if len(moved) != 2 {
 		t.Fatalf("in the slot: %v", moved)
 	}
-	host, port, _ = net.SplitHostPort(nodes[to].Options().Addr)
 	tryAgain := func(operation string, n int64) {
 		t.Helper()
 		if got, err := c.Add(ctx, "n", n, operation); !redis.HasErrorPrefix(errors.Unwrap(err), "TRYAGAIN") {
@@ -189,16 +170,14 @@ func TestClusterMovesASlot(t *testing.T) {
 		}
 	}
 	for i, key := range moved {
-		must(t, nodes[from].Migrate(ctx, host, port, key, 0, 5*time.Second).Err())
+		slot.Move(t, key)
 		if i == 0 { // the counter is apart from its ledger
 			tryAgain("before", 5)
 		}
 	}
 	is(t, 5)(c.Add(ctx, "n", 5, "before")) // by ASK
 	tryAgain("while it moves", 1)          // its entry could be at either end
-	for _, i := range []int{to, from} {
-		must(t, nodes[i].Do(ctx, "cluster", "setslot", slot, "node", ids[to]).Err())
-	}
+	slot.Close(t)
 	is(t, 6)(c.Add(ctx, "n", 1, "while it moves")) // by MOVED
 	is(t, 6)(c.Add(ctx, "n", 1, "while it moves"))
 	is(t, 7)(c.Add(ctx, "n", 1, "after"))
@@ -206,26 +185,18 @@ func TestClusterMovesASlot(t *testing.T) {
 	is(t, 7)(c.Get(ctx, "n"))
 }
 
-// clusterIsUp reports whether a node knows of nodes for all slots.
-func clusterIsUp(ctx context.Context, node *redis.Client) bool {
-	info, err := node.ClusterInfo(ctx).Result()
-	return err == nil && strings.HasPrefix(info, "cluster_state:ok")
-}
-
-// placeOf finds the counter that has a value, and its slot.
-func placeOf(ctx context.Context, t *testing.T, nodes [2]*redis.Client, value string) (node, slot int) {
+// keyOf finds the counter that has a value.
+func keyOf(ctx context.Context, t *testing.T, cluster *rediscluster.Cluster, value string) string {
 	t.Helper()
-	for i, node := range nodes {
+	for _, node := range cluster.Nodes {
 		keys, err := node.Keys(ctx, "counter:*").Result()
 		must(t, err)
 		for _, key := range keys {
 			if node.Get(ctx, key).Val() == value {
-				n, err := node.ClusterKeySlot(ctx, key).Result()
-				must(t, err)
-				return i, int(n)
+				return key
 			}
 		}
 	}
 	t.Fatalf("no counter has %s", value)
-	return 0, 0
+	return ""
 }
