@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/charge-client/charge"
+	"github.com/holdfast-go/holdfast/examples/charge-once/cashier"
 	"github.com/holdfast-go/holdfast/examples/counters/views"
 	"github.com/holdfast-go/holdfast/examples/documents/edit"
 	"github.com/holdfast-go/holdfast/examples/fencing/payroll"
@@ -51,6 +52,7 @@ type chapter struct {
 var chapters = []chapter{
 	{name: "payments", hazard: "retried or double-clicked POST", run: pay.Run},
 	{name: "payments-crash", hazard: "SIGKILL in the middle of payments", run: pay.Run, crash: true},
+	{name: "charge-once", hazard: "a crash between the provider's charge and our save", run: cashier.Run},
 	{name: "webhooks", hazard: "duplicate webhook delivery", run: hook.Run},
 	{name: "webhooks-crash", hazard: "SIGKILL in the middle of deliveries", run: hook.Run, crash: true},
 	{name: "signup", hazard: "two requests create the same user or booking", run: register.Run},
