@@ -6,10 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/jitter"
 )
 
 // newNonce makes the number of one acquisition. After a failover a token may be issued twice; a nonce is not.
@@ -22,14 +19,13 @@ func newNonce() string {
 // acquire tries until the lease is free or ctx ends.
 func (c *core) acquire(ctx context.Context, name string) (h *Advisory, g Grant, err error) {
 	since := time.Now()
-	woken, leave := c.waits.join(name)
-	defer leave()
+	v := c.wait(name)
+	defer v.Leave()
 	waiter, leaveQueue := c.joinQueue(ctx, name)
 	defer func() { leaveQueue(h != nil) }()
 	var held *HeldError // by the last try that found out
 	var seen time.Time  // when that was
 	for attempt := 1; ; attempt++ {
-		wake := woken()
 		h, g, err := c.try(ctx, wish{name: name, waiter: waiter}, since, attempt)
 		switch cause := context.Cause(ctx); {
 		case err == nil:
@@ -45,77 +41,9 @@ func (c *core) acquire(ctx context.Context, name string) (h *Advisory, g Grant, 
 		default:
 			return nil, g, err
 		}
-		if cause := c.await(ctx, held, wake); cause != nil {
+		if cause := v.await(ctx, held); cause != nil {
 			return nil, g, fmt.Errorf("%w: %w", err, cause)
 		}
-	}
-}
-
-// await pauses before the next try: with jitter, no longer than the lease has left.
-func (c *core) await(ctx context.Context, held *HeldError, wake <-chan struct{}) error {
-	longest := c.o.PollEvery
-	if c.o.Fair && held != nil && held.Ahead == 0 {
-		longest /= 5 // nobody else takes it while the next in turn sleeps
-	}
-	if held != nil && held.Remaining > 0 {
-		longest = min(longest, held.Remaining+10*time.Millisecond)
-	}
-	timer := time.NewTimer(longest/2 + jitter.Full(longest/2, longest/2, 1))
-	defer timer.Stop()
-	select {
-	case <-wake:
-	case <-timer.C:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// waits lets a release wake those of this process who wait for its lease.
-type waits struct {
-	mu    sync.Mutex // guards names and what is in it
-	names map[string]*wait
-}
-
-type wait struct {
-	waiting  int
-	released chan struct{} // closed at the next release
-}
-
-// join begins to wait for name. woken returns what the next release closes; ask it before each try.
-func (w *waits) join(name string) (woken func() <-chan struct{}, leave func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.names == nil {
-		w.names = map[string]*wait{}
-	}
-	at := w.names[name]
-	if at == nil {
-		at = &wait{released: make(chan struct{})}
-		w.names[name] = at
-	}
-	at.waiting++
-	woken = func() <-chan struct{} {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return at.released
-	}
-	leave = func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if at.waiting--; at.waiting == 0 {
-			delete(w.names, name)
-		}
-	}
-	return woken, leave
-}
-
-func (w *waits) wake(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if at := w.names[name]; at != nil {
-		close(at.released)
-		at.released = make(chan struct{})
 	}
 }
 

@@ -94,8 +94,12 @@
 //	run of a slot               5, and 4 around the transaction of OnceTx
 //	slot that was run before    1
 //
-// A refused try locks and writes nothing. [Leases.Acquire] asks again with jitter, at the latest after Options.PollEvery; a release
-// in the same process wakes it.
+// A refused try locks and writes nothing. [Leases.Acquire] asks again with jitter, at the latest after Options.PollEvery, and a
+// release in the same process wakes it. Of those who wait for one lease in a process, one asks, the first that came.
+//
+// Over pgx on PostgreSQL a release in another process wakes it too: who waits leaves word in the row, one statement now and then, and
+// a release that finds it notifies, in its own statement. One connection of a process listens while anybody waits; see package
+// pgxtx. Nothing depends on it: a notification that is lost costs a pause. Who waits for a semaphore is woken by its own process alone.
 //
 // Options.Fair has them served in the order in which they came, from table lease_waiter: a try of one who waits is still one round
 // trip, and writes when it takes a place or has kept it for half of its time. Who dies while it waits delays those behind it, by four

@@ -2,7 +2,7 @@ package lease
 
 import holdfast "github.com/holdfast-go/holdfast"
 
-// Kinds of events. Name is the lease, Key its token.
+// Kinds of events. Name is the lease, Key its token. Leases in a database tell of [tx.EventPolling], too.
 const (
 	// EventAcquired: a lease was taken. Elapsed is how long the caller waited for it, Attempt counts its tries.
 	EventAcquired holdfast.EventKind = "lease.acquired"

@@ -185,8 +185,8 @@ func TestAWaiterLeaves(t *testing.T) {
 			t.Error(err)
 		}
 		wg.Wait()
-		if n := len(leases.core.waits.names); n != 0 {
-			t.Errorf("%d names are waited for", n)
+		if n := leases.core.line.Waiting("a"); n != 0 {
+			t.Errorf("%d wait", n)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/claim"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/wake"
 )
 
 // Options set up [Leases]. The zero value is ready to use.
@@ -33,7 +34,8 @@ type Options struct {
 	// HoldLimit is how long a lease is held at most. After it the handle's context ends, and the lease runs out. Default: no
 	// limit.
 	HoldLimit time.Duration
-	// PollEvery is the longest pause between two tries of one who waits. Default: 1 s.
+	// PollEvery is the longest pause between two tries of a process that waits. One behind others of its process asks by itself only
+	// if they have not come to an end in ten of these. Default: 1 s.
 	PollEvery time.Duration
 	// Fair serves those who wait in the order in which they came. All who want a lease must have it, since who has not comes
 	// first. A try that waits writes its place now and then, and the next in turn asks five times in PollEvery; one that dies
@@ -56,7 +58,7 @@ type core struct {
 	o       Options
 	clock   clock.Clock
 	renewer *claim.Renewer[*Advisory]
-	waits   waits
+	line    *wake.Line
 	bound   bound
 	err     error
 }
@@ -92,6 +94,7 @@ func newCore(store Store, o *Options) *core {
 	c.o.Margin = cmp.Or(c.o.Margin, min(max(c.o.TTL/10, 50*time.Millisecond), 2*time.Second))
 	c.o.PollEvery = cmp.Or(c.o.PollEvery, time.Second)
 	c.renewer = claim.New(c.o.RenewEvery, maxRenewals, c.renew)
+	c.line = c.newLine()
 	c.err = c.o.check()
 	if _, queues := store.(Queuer); c.o.Fair && !queues {
 		c.err = errors.Join(c.err, &UnsupportedError{Verb: "queue, which Options.Fair needs"})
@@ -159,8 +162,8 @@ func (l *Leases[H]) TryAcquire(ctx context.Context, name string) (H, error) {
 	return l.wrap(h, g), nil
 }
 
-// Acquire takes the lease of name, and waits until it is free or ctx ends. A release in this process wakes it; others are
-// noticed by asking again, at the latest after Options.PollEvery. See [Leases.TryAcquire] for the errors; when ctx ends the
+// Acquire takes the lease of name, and waits until it is free or ctx ends. A release in this process wakes it, and one in another
+// where the database notifies, as over pgx; the rest is noticed by asking again, at the latest after Options.PollEvery. See [Leases.TryAcquire] for the errors; when ctx ends the
 // error has its cause and the [*HeldError] of the last try.
 func (l *Leases[H]) Acquire(ctx context.Context, name string) (H, error) {
 	h, g, err := l.core.acquire(ctx, name)
@@ -250,8 +253,7 @@ func (c *core) release(ctx context.Context, t Term) (Released, error) {
 	ctx, cancel := c.bound.detach(ctx)
 	defer cancel()
 	held, err := c.store.Release(ctx, t)
-	c.waits.wake(t.Name)
-	c.waits.wake(SemaphoreOf(t.Name))
+	c.freed(t.Name)
 	switch {
 	case err != nil:
 		return ReleaseUnknown, err

@@ -123,7 +123,7 @@ func (l *Leases[H]) Evict(ctx context.Context, name string) (Holding, error) {
 	h, err := s.Evict(ctx, name)
 	if err == nil || errors.Is(err, ErrBlocked) {
 		c.observe(ctx, EventEvicted, Term{Name: name, Token: h.Token}, time.Since(started), 0, err)
-		c.waits.wake(name)
+		c.freed(name)
 	}
 	return h, err
 }

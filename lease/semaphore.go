@@ -109,16 +109,15 @@ func (s *Semaphore[H]) Run(ctx context.Context, fn func(ctx context.Context, h H
 
 func (s *Semaphore[H]) acquire(ctx context.Context) (*Advisory, Grant, error) {
 	c, since := s.leases.core, time.Now()
-	woken, leave := c.waits.join(s.name)
-	defer leave()
+	w := c.line.Join(s.name)
+	defer w.Leave()
 	for attempt := 1; ; attempt++ {
-		wake := woken()
 		h, g, err := s.try(ctx, since, attempt)
 		var held *HeldError
 		if err == nil || !errors.As(err, &held) {
 			return h, g, err
 		}
-		if cause := c.await(ctx, held, wake); cause != nil {
+		if _, cause := w.Await(ctx, c.pause(held)); cause != nil {
 			return nil, g, fmt.Errorf("%w: %w", err, cause)
 		}
 	}

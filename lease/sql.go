@@ -89,9 +89,11 @@ func (s *SQL[T]) Check(ctx context.Context) error {
 	if s.err != nil {
 		return s.err
 	}
-	return tx.CheckTables(ctx, s.db, tx.Table{Schema: s.names.Schema, Name: s.names.Table, Columns: []string{
-		"name", "token", "nonce", "holder", "meta", "acquired_at", "expires_at", "keep_until", "resign",
-	}}, tx.Table{Schema: s.names.Schema, Name: s.names.Table + waiterSuffix, Columns: []string{"name", "waiter", "ticket", "expires_at"}})
+	columns := []string{"name", "token", "nonce", "holder", "meta", "acquired_at", "expires_at", "keep_until", "resign"}
+	if s.db.Dialect().Capabilities.Notifications {
+		columns = append(columns, "awaited_until")
+	}
+	return tx.CheckTables(ctx, s.db, tx.Table{Schema: s.names.Schema, Name: s.names.Table, Columns: columns}, tx.Table{Schema: s.names.Schema, Name: s.names.Table + waiterSuffix, Columns: []string{"name", "waiter", "ticket", "expires_at"}})
 }
 
 // Capabilities implements [Store]. The token survives a failover if the acquisition reached the standby.
@@ -237,7 +239,7 @@ func (s *SQL[T]) Release(ctx context.Context, t Term) (held bool, err error) {
 type texts struct {
 	acquire, look, renew, release, guard, old string
 	list, resign, cut, renumber               string
-	inTurn, gone, place, ahead, leave         string
+	inTurn, gone, place, ahead, leave, await  string
 	find, choose, soonest                     string
 }
 
@@ -245,7 +247,7 @@ func newTexts(d *tx.Dialect, names Names) texts {
 	s := texts{
 		acquirePostgres, lookPostgres, renewPostgres, releasePostgres, guardPostgres, oldPostgres,
 		listPostgres, resignSQL, cutPostgres, renumberPostgres,
-		inTurnPostgres, "", "", "", leaveSQL,
+		inTurnPostgres, "", "", "", leaveSQL, awaitPostgres,
 		findSQL, choosePostgres, "",
 	}
 	holding := holdingPostgres
@@ -254,7 +256,7 @@ func newTexts(d *tx.Dialect, names Names) texts {
 		s = texts{
 			acquireSQLite, lookSQLite, renewSQLite, releaseSQLite, guardSQLite, "",
 			listSQLite, resignSQL, cutSQLite, evictSQLite,
-			"", goneSQLite, placeSQLite, aheadSQLite, leaveSQL,
+			"", goneSQLite, placeSQLite, aheadSQLite, leaveSQL, "",
 			findSQL, chooseSQLite, soonestSQLite,
 		}
 		holding = holdingSQLite
@@ -262,12 +264,12 @@ func newTexts(d *tx.Dialect, names Names) texts {
 		tokens = strings.ReplaceAll(tokens, "'", "''") // it stands in a string
 	}
 	in := strings.NewReplacer(
-		"{table}", d.Table(names.Schema, names.Table), "{tokens}", tokens, "{now}", d.Now, "{holding}", holding,
+		"{table}", d.Table(names.Schema, names.Table), "{tokens}", tokens, "{now}", d.Now, "{holding}", holding, "{notify}", notifyPostgres,
 		"{waiters}", d.Table(names.Schema, names.Table+waiterSuffix),
 	)
 	for _, text := range []*string{
 		&s.acquire, &s.look, &s.renew, &s.release, &s.guard, &s.old, &s.list, &s.resign, &s.cut, &s.renumber,
-		&s.inTurn, &s.gone, &s.place, &s.ahead, &s.leave, &s.find, &s.choose, &s.soonest,
+		&s.inTurn, &s.gone, &s.place, &s.ahead, &s.leave, &s.await, &s.find, &s.choose, &s.soonest,
 	} {
 		*text = in.Replace(*text)
 	}

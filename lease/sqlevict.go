@@ -35,7 +35,8 @@ func (s *SQL[T]) Evict(ctx context.Context, name string) (h Holding, err error) 
 const cutPostgres = `with was (name, holder, meta, token, since, until, resign, released, held) as (
 	select {holding}, nonce is not null or expires_at > clock_timestamp() from {table} where name = $1::text for no key update
 ), cut as (
-	update {table} t set nonce = null, holder = null, meta = null, resign = false, expires_at = clock_timestamp(), keep_until = null
+	update {table} t set nonce = null, holder = null, meta = null, resign = false, expires_at = clock_timestamp(), keep_until = null,
+		{notify}
 	from was where t.name = was.name
 )
 select * from was`

@@ -42,7 +42,7 @@ returning t.nonce, t.resign`
 
 // releasePostgres leaves the token alone, so that it waits for no guard either.
 const releasePostgres = `update {table} set nonce = null, holder = null, meta = null, resign = false,
-	expires_at = greatest(clock_timestamp(), keep_until)
+	expires_at = greatest(clock_timestamp(), keep_until), {notify}
 where name = $1::text and nonce = $2::text`
 
 // guardPostgres takes the weakest lock that a change of a key must wait for.

@@ -25,8 +25,8 @@ func (l *Leases[H]) Leader(ctx context.Context, name string) (Holding, error) {
 }
 
 // Watch tells changed who has the lease of name, at first and then whenever it is somebody else, until ctx ends. Nobody is a
-// [Holding] with token 0. It asks about every Options.PollEvery, one request each, and at once when this process releases the
-// lease: who had it for a shorter time may be missed. See [Leases.Leader] for what the answer is worth. changed is called on the
+// [Holding] with token 0. It asks about every Options.PollEvery, one request each, and at once when the lease is
+// released, if [Leases.Acquire] would be woken by that: who had it for a shorter time may be missed. See [Leases.Leader] for what the answer is worth. changed is called on the
 // goroutine of Watch. Errors of the store are told to failed, which may be nil, and end nothing.
 //
 // It returns the cause of the end of ctx, or [*InputError] and [*UnsupportedError] at once.
@@ -36,12 +36,10 @@ func (l *Leases[H]) Watch(
 	if changed == nil {
 		return &InputError{Name: "the function", Reason: "is nil"}
 	}
-	c := l.core
-	woken, leave := c.waits.join(name)
-	defer leave()
+	v := &vigil{core: l.core, name: name, Waiter: l.core.line.Join(name)}
+	defer v.Leave()
 	last := int64(-1)
 	for {
-		wake := woken()
 		leader, err := l.Leader(ctx, name)
 		switch {
 		case ctx.Err() != nil:
@@ -57,7 +55,7 @@ func (l *Leases[H]) Watch(
 			leader.Name = name
 			changed(ctx, leader)
 		}
-		if err := c.await(ctx, nil, wake); err != nil {
+		if err := v.await(ctx, nil); err != nil {
 			return err
 		}
 	}

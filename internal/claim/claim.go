@@ -50,6 +50,18 @@ func (r *Renewer[C]) Remove(c C) {
 	delete(r.due, c) // the timer finds nothing: to stop and to set it each time would cost more than the claim
 }
 
+// Any reports whether is holds for one of the claims. It looks at all of them.
+func (r *Renewer[C]) Any(is func(c C) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.due {
+		if is(c) {
+			return true
+		}
+	}
+	return false
+}
+
 // visitAt lets visit run at that time, or sooner. The mutex is held.
 func (r *Renewer[C]) visitAt(at time.Time) {
 	if !r.next.IsZero() && !at.Before(r.next) {

@@ -35,6 +35,7 @@ type channel struct {
 type place struct {
 	waiting int
 	woken   chan struct{} // closed by the next wake-up
+	queue   []*Waiter     // those in turn
 }
 
 func (p *place) wake() {
@@ -63,6 +64,7 @@ func (h *hub) leave(w *Waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.channels[w.line.channel]
+	w.at.quit(w)
 	if w.at.waiting--; w.at.waiting == 0 {
 		delete(c.places, w.key)
 	}

@@ -206,9 +206,90 @@ func TestUnsupported(t *testing.T) {
 				t.Errorf("woken %v, %v", woken, err)
 			}
 			w.Leave()
+			if w.Hears() {
+				t.Error("hears what there is not")
+			}
 		}
+		l.Join("key").Leave() // it is known for good
+		synctest.Wait()
 		if tries != 1 || len(r.all()) != 0 || !l.Gone() {
 			t.Errorf("%d tries, told %v, gone %v", tries, r.all(), l.Gone())
+		}
+	})
+}
+
+// Of those in turn one looks at a time, in the order in which they came, whoever gives up.
+func TestInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := wake.Alone()
+		bystander := l.Join("key")
+		defer bystander.Leave()
+		const waiters = 6
+		var up [waiters]chan struct{} // closed by the test: the waiter leaves
+		order := make(chan int, waiters)
+		for i := range waiters {
+			w := l.JoinInTurn("key")
+			up[i] = make(chan struct{})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			gone := errors.New("gone")
+			if i == 2 {
+				cancel(gone)
+			}
+			go func() {
+				defer cancel(nil)
+				defer w.Leave()
+				waited, err := w.Turn(ctx, time.Hour)
+				if i == 2 {
+					if !waited || !errors.Is(err, gone) {
+						t.Errorf("waiter %d: waited %v, %v", i, waited, err)
+					}
+					return
+				}
+				if waited != (i > 0) || err != nil {
+					t.Errorf("waiter %d: waited %v, %v", i, waited, err)
+				}
+				order <- i
+				if woken, err := w.Await(ctx, time.Hour); !woken || err != nil {
+					t.Errorf("waiter %d: woken %v, %v", i, woken, err)
+				}
+				<-up[i]
+			}()
+			synctest.Wait()
+		}
+		for _, next := range []int{0, 1, 3, 4, 5} {
+			synctest.Wait()
+			if len(order) != 1 {
+				t.Fatalf("%d are first", len(order))
+			}
+			if i := <-order; i != next {
+				t.Fatalf("waiter %d came, and not %d", i, next)
+			}
+			l.Wake("key")
+			synctest.Wait()
+			if len(order) != 0 {
+				t.Fatal("somebody came before the first has left")
+			}
+			awaitWoken(t, bystander)
+			close(up[next])
+		}
+	})
+}
+
+// Who is first and does not come to an end keeps nobody for ever.
+func TestTurnWithoutEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := wake.Alone()
+		first, second := l.JoinInTurn("key"), l.JoinInTurn("key")
+		begun := time.Now()
+		if waited, err := second.Turn(t.Context(), time.Minute); !waited || err != nil || time.Since(begun) != time.Minute {
+			t.Errorf("waited %v for %v, %v", waited, time.Since(begun), err)
+		}
+		second.Leave()
+		first.Leave()
+		if n := l.Waiting("key"); n != 0 || !l.Gone() {
+			t.Errorf("%d wait", n)
 		}
 	})
 }

@@ -15,6 +15,9 @@ type Waiter struct {
 	at    *place
 	woken <-chan struct{} // that of the time before the waiter looked last
 	looks int
+
+	turn  chan struct{} // nil of one who does not wait in turn; closed when it is
+	first bool          // it is closed; guarded by the hub
 }
 
 // Join begins to wait for key. Whoever looks after Join, and after each [Waiter.Await], misses nothing that happens later. The
@@ -28,6 +31,18 @@ func (l *Line) Join(key string) *Waiter {
 	h.waiting++
 	h.begin()
 	return &Waiter{line: l, hub: h, key: key, at: at, woken: at.woken}
+}
+
+// Waiting tells how many of this process wait for key.
+func (l *Line) Waiting(key string) int {
+	h := l.enter()
+	defer h.exit()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.channels[l.channel]; c != nil && c.places[key] != nil {
+		return c.places[key].waiting
+	}
+	return 0
 }
 
 // Leave ends the wait.
@@ -47,10 +62,22 @@ func (w *Waiter) Await(ctx context.Context, pause time.Duration) (woken bool, er
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
+	w.look()
+	return woken, nil
+}
+
+// look comes before the caller looks: what wakes it from here on is news.
+func (w *Waiter) look() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
-	w.woken = w.at.woken // before the caller looks
-	return woken, nil
+	w.woken = w.at.woken
+}
+
+// Hears reports whether notifications arrive, or may do soon: only then there is sense in asking others to notify.
+func (w *Waiter) Hears() bool {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	return w.hub.listening
 }
 
 // Pause returns how long to wait before looking without having been woken: about the longest pause where notifications arrive, and

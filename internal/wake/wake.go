@@ -8,7 +8,9 @@ package wake
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // A Conn is a connection on which notifications arrive: see tx.Notifications.
@@ -34,21 +36,22 @@ type Line struct {
 	open    func(ctx context.Context) (Conn, error) // nil if only this process wakes
 	notify  func(ctx context.Context, channel, payload string) error
 	told    func(err error)
+	mute    atomic.Bool // there are no notifications, as open has found out
 }
 
 // New returns a line on which the payloads of channel wake their keys. told may be nil. It is called, on a goroutine of its own, when
 // notifications cease to arrive while somebody waits, once until they do arrive again.
 func New[C Conn](db DB[C], channel string, told func(err error)) *Line {
-	return &Line{
-		pool: db.Pool(), channel: channel, told: told, notify: db.Notify,
-		open: func(ctx context.Context) (Conn, error) {
-			conn, err := db.Listen(ctx)
-			if err != nil {
-				return nil, err // and no Conn that holds a nil
-			}
-			return conn, nil
-		},
+	l := &Line{pool: db.Pool(), channel: channel, told: told, notify: db.Notify}
+	l.open = func(ctx context.Context) (Conn, error) {
+		conn, err := db.Listen(ctx)
+		if err != nil {
+			l.mute.Store(errors.Is(err, errors.ErrUnsupported))
+			return nil, err // and no Conn that holds a nil
+		}
+		return conn, nil
 	}
+	return l
 }
 
 // Alone returns a line of its own on which only this process wakes.
@@ -80,7 +83,10 @@ func (l *Line) enter() *hub {
 	defer hubs.Unlock()
 	h := hubs.of[l.pool]
 	if h == nil {
-		h = &hub{pool: l.pool, open: l.open, notify: l.notify, echo: echoChannel(), channels: map[string]*channel{}}
+		h = &hub{pool: l.pool, notify: l.notify, echo: echoChannel(), channels: map[string]*channel{}}
+		if !l.mute.Load() {
+			h.open = l.open
+		}
 		hubs.of[l.pool] = h
 	}
 	h.uses++
