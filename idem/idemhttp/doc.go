@@ -16,6 +16,30 @@
 //
 // [Middleware.Wrap] takes a plain http.Handler, which joins the transaction with db.Do(r.Context(), …) or [Tx].
 //
+// A handler that calls a payment provider, or any other service that has an effect, is behind a [Leased] instead. No transaction
+// is open while it calls: the call is a step, which is recorded before and after, and [Finish] has the writes and the response in one
+// commit:
+//
+//	leased := idemhttp.NewLeased(idem.NewLeased(keys, nil), tenantOf, nil)
+//
+//	mux.Handle("POST /charges", leased.Handler(func(w http.ResponseWriter, r *http.Request, run *idem.RunTx[pgx.Tx]) error {
+//		charge, err := idem.Step(r.Context(), run, idem.External[Charge]{
+//			Name:      "charge",
+//			Call:      func(ctx context.Context, key string) (Charge, error) { return provider.Charge(ctx, key, order) },
+//			Reconcile: func(ctx context.Context, key string) (Charge, idem.Landing, error) { return provider.Find(ctx, key) },
+//		})
+//		if err != nil {
+//			return err // free, if the provider has refused; unknown, if nobody knows: then it is looked for, and not made again
+//		}
+//		return idemhttp.Finish(r.Context(), run, func(ctx context.Context, t pgx.Tx) error {
+//			if err := book(ctx, t, charge); err != nil {
+//				return err
+//			}
+//			w.WriteHeader(http.StatusCreated)
+//			return json.NewEncoder(w).Encode(charge)
+//		})
+//	}))
+//
 // # Guarantees
 //
 // They are those of package idem, for requests:
@@ -45,6 +69,23 @@
 //
 // They are application/problem+json (RFC 9457) with a stable member code; see the Code constants for the statuses.
 // Options.Refuse can write another, and Options.Observer is told of each, with its cause; those from 500 on are logged too.
+//
+// # Calls to others
+//
+// Behind a [Leased] the guarantees are those of [idem.DoLeased]. What is different for the client:
+//
+//   - While a request is at it, another with its key gets 409, with what is left of the lease as Retry-After, also if the process
+//     has died: then the next one after that takes over. With idem.LeaseOptions.Wait it waits for the answer.
+//   - If a step has begun and nobody knows what became of it, the response is 503 with [CodeOutcomeUnknown], whatever the handler
+//     made of it, and the key is kept. Retry-After says when it is looked into again; without one, a person has to: see
+//     [idem.Leased.Resolve].
+//   - 5xx and the like are sent and not stored. They free the key only if no step has begun. If one is recorded, the next request
+//     goes on from there, and does not make it again.
+//   - A handler that has lost its lease sends nothing of its own: 503, and a retry finds what the other execution answered.
+//
+// A client that does not come back leaves its key as it is: [idem.Leased.Complete] runs functions that [idem.Handle] has, and no
+// requests. Where it must come to an end without the client, call such a handler from a plain http.Handler. Set Options.Linger, so that
+// a client who hangs up does not cancel a call to others whose outcome nobody knows then.
 //
 // # Responses
 //
@@ -106,7 +147,7 @@
 //
 // # When not to use it
 //
-// For handlers that call a payment provider: one commit cannot cover that. For downloads and streams. For GET, which is
-// safe to repeat. Where the same operation also comes from a queue, put the boundary into the service with [idem.Do]
+// Over transactions, for handlers that call a payment provider: one commit cannot cover that, see [Leased]. For downloads and
+// streams. For GET, which is safe to repeat. Where the same operation also comes from a queue, put the boundary into the service with [idem.Do]
 // instead.
 package idemhttp

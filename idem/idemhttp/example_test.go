@@ -62,3 +62,40 @@ func ExampleMiddleware_Wrap() {
 		w.WriteHeader(http.StatusCreated)
 	})))
 }
+
+type charge struct{ ID string }
+
+// provider is a client of a payment provider.
+var provider interface {
+	Charge(ctx context.Context, idempotencyKey string) (charge, error)
+	Find(ctx context.Context, idempotencyKey string) (c charge, found bool, err error)
+}
+
+func insertCharge(context.Context, *sql.Tx, charge) error { return nil }
+
+func ExampleLeased_Handler() {
+	var pool *sql.DB // an open database, migrated with idem.Migrate
+	keys := idem.New(sqltx.New(pool, tx.PostgreSQL, nil), nil)
+	m := idemhttp.NewLeased(idem.NewLeased(keys, nil), tenantOf, &idemhttp.Options{Linger: 10 * time.Second})
+	mux := http.NewServeMux()
+	mux.Handle("POST /charges", m.Handler(func(w http.ResponseWriter, r *http.Request, run *idem.RunTx[*sql.Tx]) error {
+		made, err := idem.Step(r.Context(), run, idem.External[charge]{
+			Name: "charge",
+			Call: provider.Charge, // recorded before and after
+			Reconcile: func(ctx context.Context, key string) (charge, idem.Landing, error) { // if there is no result
+				made, found, err := provider.Find(ctx, key)
+				if found {
+					return made, idem.Landed, nil
+				}
+				return made, idem.Absent, err
+			},
+		})
+		if err != nil {
+			return err
+		}
+		return idemhttp.Finish(r.Context(), run, func(ctx context.Context, t *sql.Tx) error {
+			w.WriteHeader(http.StatusCreated) // stored with the commit, and sent after it
+			return insertCharge(ctx, t, made)
+		})
+	}))
+}

@@ -29,7 +29,7 @@ type exchange struct {
 type releasedError struct{ status int }
 
 func (e *releasedError) Error() string {
-	return fmt.Sprintf("idemhttp: the handler answered %d: rolled back, the key is free", e.status)
+	return fmt.Sprintf("idemhttp: the handler answered %d, which is not stored", e.status)
 }
 
 // Outcome returns NotApplied.
@@ -46,7 +46,11 @@ func (x *exchange) attempt(ctx context.Context, fn func(w http.ResponseWriter, r
 			_ = r.MultipartForm.RemoveAll()
 		}
 	}()
-	return x.settle(fn(x.rec, r), conflict)
+	err := fn(x.rec, r)
+	if x.rec.stored {
+		return nil, nil //nolint:nilnil // Finish has stored the answer
+	}
+	return x.settle(err, conflict)
 }
 
 // settle returns what to store of the response that was recorded, whose handler returned err.

@@ -34,7 +34,7 @@ const (
 	CodeRequestFailed    = "request_failed"                // 500: the handler failed, or a stored answer cannot be read; see the detail
 	CodeMisconfigured    = "idempotency_misconfigured"     // 500: nothing was done; see Middleware.Check
 	CodeStoreUnavailable = "idempotency_store_unavailable" // 503, Retry-After: nothing was done
-	CodeOutcomeUnknown   = "idempotency_outcome_unknown"   // 503, Retry-After: a retry with the same key finds out
+	CodeOutcomeUnknown   = "idempotency_outcome_unknown"   // 503: a retry with the same key finds out, after Retry-After; without that, a person has to
 )
 
 // EventRefused: a request was refused. Name is the code of the problem, Err its cause.
@@ -112,10 +112,7 @@ func problemOf(err error, ran bool) *Problem {
 	case outcome == holdfast.NotApplied && errors.As(err, &aborted):
 		return abortedProblem(aborted, ran)
 	case outcome == holdfast.Unknown && errors.Is(err, idem.ErrOutcomeUnknown):
-		return &Problem{
-			Status: http.StatusServiceUnavailable, Code: CodeOutcomeUnknown, RetryAfter: again, Err: err,
-			Detail: "Nobody knows whether the operation was done. Send the request again with the same key: that is safe, and finds out.",
-		}
+		return outcomeUnknown(err)
 	case ran:
 	case errors.As(err, &inFlight) && inFlight.Nested: // the middleware stands twice in the way of the request
 		return misconfigured(err)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type recorder struct {
 	limit  int
 	over   bool  // the body went above the limit, and is dropped
 	misuse error // ends the transaction
+	stored bool  // by Finish: nothing is taken any more
 }
 
 // newRecorder begins with the headers that those before it have set.
@@ -37,6 +39,13 @@ func newRecorder(w http.ResponseWriter, limit int) *recorder {
 		header = http.Header{}
 	}
 	return &recorder{w: w, header: header, limit: limit}
+}
+
+// copy returns one that has what rec has, and takes no part in what becomes of it.
+func (rec *recorder) copy() *recorder {
+	c := *rec
+	c.header, c.sent, c.body = rec.header.Clone(), rec.sent.Clone(), slices.Clone(rec.body)
+	return &c
 }
 
 func (rec *recorder) Header() http.Header { return rec.header }
@@ -59,6 +68,8 @@ func (rec *recorder) Write(p []byte) (int, error) {
 		rec.WriteHeader(http.StatusOK)
 	}
 	switch {
+	case rec.stored:
+		return 0, errStored
 	case !hasBody(rec.status):
 		return 0, http.ErrBodyNotAllowed
 	case rec.over:

@@ -121,16 +121,10 @@ func TestHTTPStoreFails(t *testing.T) {
 			db: emptyDB, options: &idem.Options{TTL: -1}, status: 500, code: idemhttp.CodeMisconfigured, level: "ERROR", log: "Options.TTL",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		test := func(t *testing.T, make func(keys *idem.Keys[pgx.Tx], o *idemhttp.Options) http.Handler) {
 			t.Parallel()
 			var log logged
-			m := idemhttp.New(idem.New(c.db(t), c.options), idemhttp.NoScope, &idemhttp.Options{ErrorLog: log.logger()})
-			handler := m.Handler(func(http.ResponseWriter, *http.Request, pgx.Tx) error {
-				if name != "read-only" { // which is found out at the end
-					t.Error("a request ran unprotected")
-				}
-				return nil
-			})
+			handler := make(idem.New(c.db(t), c.options), &idemhttp.Options{ErrorLog: log.logger()})
 			ctx, cancel := context.WithTimeout(holdfast.WithCorrelationID(t.Context(), "trace me"), cmp.Or(c.timeout, time.Minute))
 			defer cancel()
 			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
@@ -155,6 +149,28 @@ func TestHTTPStoreFails(t *testing.T) {
 				!strings.HasPrefix(line.Msg, "idemhttp: ") || !strings.Contains(line.Error, c.log) || strings.Contains(log.String(), "secret") {
 				t.Errorf("logged %s", log.String())
 			}
+		}
+		t.Run(name, func(t *testing.T) {
+			test(t, func(keys *idem.Keys[pgx.Tx], o *idemhttp.Options) http.Handler {
+				return idemhttp.New(keys, idemhttp.NoScope, o).Handler(func(http.ResponseWriter, *http.Request, pgx.Tx) error {
+					if name != "read-only" { // which is found out at the end
+						t.Error("a request ran unprotected")
+					}
+					return nil
+				})
+			})
+		})
+		if name != "slow" && name != "locked" && name != "no such options" {
+			continue
+		}
+		t.Run(name+", leased", func(t *testing.T) {
+			test(t, func(keys *idem.Keys[pgx.Tx], o *idemhttp.Options) http.Handler {
+				m := idemhttp.NewLeased(idem.NewLeased(keys, nil), idemhttp.NoScope, o)
+				return m.Handler(func(http.ResponseWriter, *http.Request, *idem.RunTx[pgx.Tx]) error {
+					t.Error("a request ran unprotected")
+					return nil
+				})
+			})
 		})
 	}
 }
