@@ -85,8 +85,15 @@ var Bans = append([]Ban{
 	},
 	{
 		Reason: "what patterns share comes with each of them: the standard library has to do",
-		In:     func(name string) bool { return under(name, "internal") && !proof(name) },
+		In:     func(name string) bool { return under(name, "internal") && !proof(name) && !redisKit(name) },
 		Import: func(path string) bool { return !standard(path) && !own(path, "internal") },
+	},
+	{
+		Reason: "what the redis packages share knows their client, and nothing else",
+		In:     redisKit,
+		Import: func(path string) bool {
+			return !standard(path) && !own(path, "internal") && !inside(path, clients["redis"])
+		},
 	},
 	{
 		Reason: "who takes this adapter gets nothing but pgx and what pgx needs",
@@ -185,6 +192,11 @@ func suite(name string) bool { return strings.HasSuffix(name, "test") }
 // proof tells the internal packages that only tests use.
 func proof(name string) bool {
 	return slices.ContainsFunc([]string{"deptest", "fault", "rediscluster", "redisproxy", "testdb", "wire"}, func(p string) bool { return under(name, "internal/"+p) })
+}
+
+// redisKit tells the internal packages that the redis packages share.
+func redisKit(name string) bool {
+	return name == "internal/redisinfo" || name == "internal/redisscript"
 }
 
 // standard tells the standard library by the first part of the path, which has no dot.
