@@ -159,6 +159,14 @@ func (c *call) taken() verdict {
 	return busy
 }
 
+// fp is the fingerprint that the answer of c has. That of a leased key is the one of its claim, which may have been another call.
+func (c *call) fp() []byte {
+	if c.row.state == stateRunning {
+		return c.row.fp
+	}
+	return c.key.Fingerprint.bytes()
+}
+
 // complete returns the statement that stores the answer.
 func (k *Keys[T]) complete(c *call, e entry) *tx.Stmt {
 	args := []any{

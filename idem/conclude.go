@@ -1,6 +1,7 @@
 package idem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,12 +28,12 @@ func (r *Run) conclude(ctx context.Context, fn leasedWork) (e entry, err error) 
 	returned = true
 	switch {
 	case r.finished != nil:
-		return e, r.told(ctx, errors.Join(failure, err))
+		return e, r.told(ctx, err)
 	case r.doubt != nil:
 		r.l.observe(ctx, EventUnknown, r.c, r.doubt)
 		return entry{}, r.doubt // the lease runs out, and the next call sees
 	case err != nil || r.steps.unsettled() != "":
-		return entry{}, r.giveUp(ctx, errors.Join(failure, err))
+		return entry{}, r.giveUp(ctx, cmp.Or(err, failure))
 	}
 	if err := r.save(ctx, e); err != nil {
 		return entry{}, err

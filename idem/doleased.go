@@ -102,7 +102,7 @@ func (l *leased) do(ctx context.Context, key Key, input []byte, fn leasedWork) (
 	}
 	c := newCall(key)
 	if l.within(ctx, c) {
-		return entry{}, false, l.refuse(ctx, c, &InFlightError{Nested: true})
+		return entry{}, false, l.nested(ctx, c)
 	}
 	return l.together(ctx, c, func() (entry, bool, error) { return l.alone(ctx, c, input, fn) })
 }
@@ -146,6 +146,9 @@ func (l *leased) alone(ctx context.Context, c *call, input []byte, fn leasedWork
 		}
 		if v != busy {
 			return l.answer(ctx, c, v, refusal)
+		}
+		if inside, _ := c.inside(ctx, nil, v); inside {
+			return entry{}, false, l.nested(ctx, c)
 		}
 		if err := l.pauseLeased(ctx, c, try); err != nil {
 			return entry{}, false, err
@@ -201,10 +204,15 @@ func (l *leased) unclaimed(ctx context.Context, c *call, err error) error {
 		defer cancel()
 		_, _ = l.store.Release(ctx, Term{ID: c.digest, Nonce: c.nonce})
 	}()
-	if cause := context.Cause(ctx); cause != nil {
-		return toldError{fmt.Errorf("idem: claim the key: %w", errors.Join(cause, err)), holdfast.NotApplied}
+	class := tx.Lost
+	if db, ok := l.store.(interface{ Classify(err error) tx.Class }); ok {
+		class = db.Classify(err)
 	}
-	return toldError{fmt.Errorf("%w: %w", ErrStoreUnavailable, err), holdfast.NotApplied}
+	err = fmt.Errorf("idem: claim the key: %w", err)
+	if cause := context.Cause(ctx); cause != nil {
+		err = errors.Join(cause, err)
+	}
+	return unavailable(&tx.AbortError{Err: err, Class: class, Attempts: 1})
 }
 
 // forGood is how long a key waits for a person.
@@ -229,6 +237,7 @@ func (l *leased) backoff(attempts int) time.Duration {
 
 // execute runs the operation under the record r, which is ours, and stores its answer.
 func (l *leased) execute(ctx context.Context, c *call, r Record, anchor clock.Moment, fn leasedWork) (entry, error) {
+	c.found(r)
 	run := l.hold(ctx, c, r, anchor)
 	kind := EventClaimed
 	if r.Attempts > 1 {

@@ -89,14 +89,14 @@ from due where t.k = due.k returning {columns}`
 // renewPostgres passes over rows that are locked, so that one transaction does not keep the leases of all others from being
 // renewed.
 const renewLeasedPostgres = `with asked as (
-	select n, decode(id, 'hex') as k, nonce, epoch from jsonb_to_recordset($1::jsonb) as r(n bigint, id text, nonce bigint, epoch bigint)
+	select decode(id, 'hex') as k, nonce, epoch from jsonb_to_recordset($1::jsonb) as r(id text, nonce bigint, epoch bigint)
 ), free as (
 	select t.k from {table} t join asked a on t.k = a.k and t.nonce = a.nonce and t.epoch = a.epoch
 	where t.state = 1 for no key update of t skip locked
 ), renewed as (
 	update {table} t set lease_until = clock_timestamp() + $2::bigint * interval '1 microsecond' from free where t.k = free.k returning t.k
 )
-select a.n, exists (select from renewed r where r.k = a.k) from asked a
+select a.nonce, exists (select from renewed r where r.k = a.k) from asked a
 join {table} t on t.k = a.k and t.nonce = a.nonce and t.epoch = a.epoch and t.state = 1`
 
 const markSQL = `update {table} set steps = $4 where k = $1 and nonce = $2 and epoch = $3 and state = 1`

@@ -47,11 +47,11 @@ where k in (
 ) returning {columns}`,
 	renew: `update {table} set lease_until = {now} + $2 / 1000 + 1
 from (
-	select json_extract(value, '$.n') as n, json_extract(value, '$.id') as id, json_extract(value, '$.nonce') as nonce,
-		json_extract(value, '$.epoch') as epoch from json_each($1)
+	select json_extract(value, '$.id') as id, json_extract(value, '$.nonce') as nonce, json_extract(value, '$.epoch') as epoch
+	from json_each($1)
 ) r
 where {table}.state in (1, 5, 6) and hex({table}.k) = upper(r.id) and {table}.nonce = r.nonce and {table}.epoch = r.epoch and {table}.state = 1
-returning r.n, true`,
+returning {table}.nonce, true`,
 	mark: markSQL,
 	park: `update {table} set state = $4, lease_until = {now} + $5 / 1000, note = $6, attempts = case when $7 then 0 else attempts end
 where k = $1 and nonce = $2 and epoch = $3 and state = 1`,

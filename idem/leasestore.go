@@ -26,6 +26,9 @@ func newSQLStore[T any](keys *Keys[T]) *sqlStore[T] {
 
 func (s *sqlStore[T]) sqlite() bool { return s.keys.db.Dialect() == tx.SQLite }
 
+// Classify says what kind an error of a request is.
+func (s *sqlStore[T]) Classify(err error) tx.Class { return s.keys.db.Classify(err) }
+
 // contended is how often a request is made again that lost a race with another, which at a default isolation level above READ
 // COMMITTED is a serialization failure.
 const contended = 5
@@ -34,7 +37,7 @@ const contended = 5
 func (s *sqlStore[T]) again(ctx context.Context, ask func(conn tx.Conn) error) error {
 	for attempt := 1; ; attempt++ {
 		err := ask(s.keys.db.Conn())
-		if err == nil || s.keys.db.Classify(err) != tx.Retryable || attempt == contended {
+		if err == nil || s.Classify(err) != tx.Retryable || attempt == contended {
 			return err
 		}
 		if cause := sleep(ctx, jitter.Full(time.Millisecond, 50*time.Millisecond, attempt)); cause != nil {
@@ -139,7 +142,6 @@ func (s *sqlStore[T]) TakeDue(ctx context.Context, d Due) ([]Record, error) {
 
 // term is a [Term] as renewals read it.
 type term struct {
-	N     int    `json:"n"`
 	ID    string `json:"id"`
 	Nonce int64  `json:"nonce"`
 	Epoch int64  `json:"epoch"`
@@ -147,9 +149,9 @@ type term struct {
 
 // Renew implements [Store]: one statement for all.
 func (s *sqlStore[T]) Renew(ctx context.Context, terms []Term, lease time.Duration) (renewals []Renewal, err error) {
-	asked := make([]term, len(terms))
+	asked, at := make([]term, len(terms)), make(map[int64]int, len(terms))
 	for i, t := range terms {
-		asked[i] = term{i, t.ID.String(), t.Nonce, t.Epoch}
+		asked[i], at[t.Nonce] = term{t.ID.String(), t.Nonce, t.Epoch}, i
 	}
 	text, err := json.Marshal(asked)
 	if err != nil {
@@ -163,11 +165,12 @@ func (s *sqlStore[T]) Renew(ctx context.Context, terms []Term, lease time.Durati
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var n int
+			var nonce int64
 			var done bool
-			if err := rows.Scan(&n, &done); err != nil {
+			if err := rows.Scan(&nonce, &done); err != nil {
 				return err
 			}
+			n := at[nonce]
 			if renewals[n] = RenewalLater; done {
 				renewals[n] = RenewalDone
 			}

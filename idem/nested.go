@@ -70,6 +70,6 @@ func sessionOf(ctx context.Context, conn tx.Tx) (session string, err error) {
 }
 
 // nested is the refusal of a call inside itself.
-func (k *Keys[T]) nested(ctx context.Context, c *call) error {
+func (k *core) nested(ctx context.Context, c *call) error {
 	return k.refuse(ctx, c, &InFlightError{Nested: true})
 }

@@ -158,6 +158,9 @@ func (r *Run) mayStep(ctx context.Context, x external) error {
 func (r *Run) call(ctx context.Context, x external) error {
 	held, err := r.mark(ctx)
 	switch {
+	case err != nil && r.Check() != nil:
+		r.forget(x.name)
+		return r.Check()
 	case err != nil:
 		r.forget(x.name)
 		return fmt.Errorf("idem: record that step %q begins: %w", x.name, err)

@@ -53,7 +53,7 @@ func (k *core) lead(
 func share(ctx context.Context, c *call, e entry, replayed bool, err error) (s shared, ok bool) {
 	switch {
 	case e.state != 0 && !replayed:
-		s.row = row{entry: e, fp: c.key.Fingerprint.bytes(), nonce: c.nonce}
+		s.row = row{entry: e, fp: c.fp(), nonce: c.nonce}
 		s.row.body = bytes.Clone(e.stored) // the caller may change its own
 	case c.row.state > stateRunning:
 		s.row = c.row

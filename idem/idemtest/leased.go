@@ -22,7 +22,7 @@ type leasedRule struct {
 // RunStore checks every promise that [idem.Leased] makes on any store, each on an empty one that open makes for it, in parallel.
 func RunStore(t *testing.T, open func(t testing.TB) idem.Store) {
 	t.Helper()
-	rules := leasedRules()
+	rules := append(append(leasedRules(), stepRules()...), append(heldRules(), leftRules()...)...)
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +52,7 @@ func (s *leasedSuite) process(o idem.LeaseOptions) *idem.Leased[*idem.Run] {
 }
 
 // short is a lease that the rule waits for the end of.
-const short = 300 * time.Millisecond
+const short = 500 * time.Millisecond
 
 // deaf is a process that renews nothing: a paused one.
 func (s *leasedSuite) deaf() *idem.Leased[*idem.Run] {
