@@ -39,6 +39,7 @@ func Run[T any](t *testing.T, open func(t testing.TB) txtest.Backend[T]) {
 	rules = append(rules, inboxRules[T]()...)
 	rules = append(rules, edgeRules[T]()...)
 	rules = append(rules, webRules[T]()...)
+	rules = append(rules, leasedTxRules[T]()...)
 	rules = append(rules, webLeasedRules[T]()...)
 	t.Run("Leased", func(t *testing.T) {
 		RunStore(t, func(t testing.TB) idem.Store {

@@ -130,13 +130,14 @@ func stepFails(s *leasedSuite) {
 		err   error // of the call
 		end   func(string, error) (string, error)
 		wants error
+		state idem.State
 	}{
-		"plain":     {errPlain, func(v string, err error) (string, error) { return v, err }, idem.ErrOutcomeUnknown},
-		"503":       {&idem.Failure{Status: 503}, func(v string, err error) (string, error) { return v, err }, idem.ErrOutcomeUnknown},
-		"swallowed": {errPlain, func(string, error) (string, error) { return "fine", nil }, idem.ErrOutcomeUnknown},
-		"terminal":  {errPlain, func(_ string, err error) (string, error) { return "", idem.Terminal(err) }, idem.ErrOutcomeUnknown},
-		"402":       {&idem.Failure{Status: 402}, func(v string, err error) (string, error) { return v, err }, idem.ErrFailed},
-		"unsent":    {proved{errPlain}, func(v string, err error) (string, error) { return v, err }, errPlain},
+		"plain":     {errPlain, func(v string, err error) (string, error) { return v, err }, idem.ErrOutcomeUnknown, idem.Unknown},
+		"503":       {&idem.Failure{Status: 503}, func(v string, err error) (string, error) { return v, err }, idem.ErrOutcomeUnknown, idem.Unknown},
+		"swallowed": {errPlain, func(string, error) (string, error) { return "fine", nil }, idem.ErrOutcomeUnknown, idem.Unknown},
+		"terminal":  {errPlain, func(_ string, err error) (string, error) { return "", idem.Terminal(err) }, idem.ErrOutcomeUnknown, idem.Unknown},
+		"402":       {&idem.Failure{Status: 402}, func(v string, err error) (string, error) { return v, err }, idem.ErrFailed, idem.Failed},
+		"unsent":    {proved{errPlain}, func(v string, err error) (string, error) { return v, err }, errPlain, 0},
 	} {
 		p, keys := &provider{}, s.process(patient)
 		failing := p.step(func() error { return c.err })
@@ -148,10 +149,12 @@ func stepFails(s *leasedSuite) {
 		}
 		list, err := keys.List(s.ctx, idem.Filter{ID: key(name).ID()})
 		s.must(err)
-		switch {
-		case c.wants == errPlain && len(list) != 0, c.wants == idem.ErrFailed && list[0].State != idem.Failed,
-			c.wants == idem.ErrOutcomeUnknown && list[0].State != idem.Unknown:
-			s.Fatalf("%s: listed %+v", name, list)
+		state := idem.State(0) // the key is free
+		if len(list) == 1 {
+			state = list[0].State
+		}
+		if state != c.state {
+			s.Fatalf("%s: the key is %v, want %v", name, state, c.state)
 		}
 		s.wantCharged(p, 1)
 	}
