@@ -87,6 +87,7 @@ func (l *leased) Resolve(ctx context.Context, id ID, by string, d Decision) (res
 		return false, l.refuse(ctx, c, &InFlightError{RetryAfter: max(was.Left, retryAfter)})
 	}
 	c.found(r)
+	defer l.line.Wake(c.digest.String())
 	if ok, err = l.decide(ctx, c, r, e); err != nil {
 		return false, err
 	}

@@ -107,6 +107,13 @@
 //	(no word)   [Unknown]    5  a step has begun, and nobody knows what became of it
 //	(no word)   [Expired]    4  a tombstone: the key was used, and its answer is gone
 //
+// # Waiting
+//
+// A duplicate waits, no longer than Wait, without a connection. Calls of one process wait for the one of them that asks. Of work that
+// leaves the database, one in another process leaves word in the row, and whatever ends the execution then notifies, in its own
+// statement: over pgx on PostgreSQL one connection of a process listens while anybody waits; see package pgxtx. Where nobody has left
+// word nobody is notified. Nothing depends on it: who is not woken looks again, soon at first, and then about every second.
+//
 // # Settings
 //
 // Choose TTL longer than the longest path on which a retry can come; 24 hours suits interactive clients, 7 days suits

@@ -117,6 +117,8 @@ func (l *leased) alone(ctx context.Context, c *call, input []byte, fn leasedWork
 		ID: c.digest, Scope: c.key.Scope, Name: c.key.Name, Fingerprint: c.key.Fingerprint.bytes(), Input: sealed,
 		Nonce: c.nonce, Lease: l.lo.Lease,
 	}
+	var w vigil
+	defer w.leave()
 	for try, missed := 1, 0; ; try++ {
 		anchor := l.clock.Read()
 		r, err := l.store.Claim(ctx, ask)
@@ -126,6 +128,7 @@ func (l *leased) alone(ctx context.Context, c *call, input []byte, fn leasedWork
 		c.found(r)
 		v, refusal := l.judge(c)
 		if v == claimed && r.Nonce == c.nonce {
+			w.leave()
 			e, err = l.execute(ctx, c, r, anchor, fn)
 			return e, false, err
 		}
@@ -136,6 +139,7 @@ func (l *leased) alone(ctx context.Context, c *call, input []byte, fn leasedWork
 			case err != nil:
 				return entry{}, false, err
 			case ok:
+				w.leave()
 				e, err = l.execute(ctx, c, r, anchor, fn)
 				return e, false, err
 			}
@@ -150,7 +154,7 @@ func (l *leased) alone(ctx context.Context, c *call, input []byte, fn leasedWork
 		if inside, _ := c.inside(ctx, nil, v); inside {
 			return entry{}, false, l.nested(ctx, c)
 		}
-		if err := l.pauseLeased(ctx, c, try); err != nil {
+		if err := l.pauseLeased(ctx, c, &w, try); err != nil {
 			return entry{}, false, err
 		}
 	}
@@ -190,6 +194,7 @@ func (l *leased) block(ctx context.Context, c *call, r Record) error {
 	ctx, cancel := cleanup(ctx)
 	defer cancel()
 	_, err := l.store.Park(ctx, Term{ID: r.ID, Nonce: r.Nonce, Epoch: r.Epoch}, Parking{State: Unknown, After: forGood, Note: unknown.Note})
+	l.line.Wake(r.ID.String())
 	c.attempt = r.Attempts
 	unknown.Err = err
 	l.observe(ctx, EventUnknown, c, unknown)
@@ -247,5 +252,6 @@ func (l *leased) execute(ctx context.Context, c *call, r Record, anchor clock.Mo
 	if c.work != nil {
 		c.work()
 	}
+	defer l.line.Wake(c.digest.String())
 	return run.conclude(ctx, fn)
 }

@@ -10,6 +10,7 @@ import (
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/claim"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/wake"
 )
 
 // LeaseOptions set up [Leased]. The zero value is ready to use.
@@ -73,6 +74,7 @@ type leased struct {
 	lo       LeaseOptions
 	clock    clock.Clock
 	renewer  *claim.Renewer[*Run]
+	line     *wake.Line
 	handlers handlers
 }
 
@@ -120,6 +122,7 @@ func newLeased(store Store, base Options, o *LeaseOptions) *leased {
 		TTL:        cmp.Or(l.lo.TTL, base.TTL, 24*time.Hour),
 		Wait:       cmp.Or(l.lo.Wait, base.Wait),
 	}
+	l.line = l.newLine()
 	l.renewer = claim.New(l.lo.RenewEvery, maxRenewals, l.renew)
 	var err error
 	l.codecs, err = newCodecs(l.lo.Codecs)

@@ -101,14 +101,18 @@ join {table} t on t.k = a.k and t.nonce = a.nonce and t.epoch = a.epoch and t.st
 
 const markSQL = `update {table} set steps = $4 where k = $1 and nonce = $2 and epoch = $3 and state = 1`
 
-const parkPostgres = `update {table} set state = $4::smallint, lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond', note = $6::text,
-	attempts = case when $7::boolean then 0 else attempts end
-where k = $1::bytea and nonce = $2::bigint and epoch = $3::bigint and state = 1`
+const parkPostgres = `update {table} t set state = $4::smallint, lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond', note = $6::text,
+	{told}, attempts = case when $7::boolean then 0 else t.attempts end
+where t.k = $1::bytea and t.nonce = $2::bigint and t.epoch = $3::bigint and t.state = 1`
 
-// setAnswerPostgres wakes who has announced to be waiting, with the commit.
+// toldPostgres wakes who has announced to be waiting, with the commit. Nobody else is told: commits that notify wait for each other.
+const toldPostgres = `waiters = case when t.waiters then ` + notifyPostgres + ` is null else false end`
+
+const notifyPostgres = `pg_notify('` + NotifyChannel + `', encode(t.k, 'hex'))`
+
 const setAnswerPostgres = `update {table} t set state = $4::smallint, codec = $5::smallint, status = $6::integer, body = $7::bytea,
 	expires_at = clock_timestamp() + $8::bigint * interval '1 microsecond', lease_until = null, input = null, steps = null, note = null,
-	waiters = case when t.waiters then pg_notify('` + NotifyChannel + `', encode(t.k, 'hex')) is null else false end
+	{told}
 where t.k = $1::bytea and t.nonce = $2::bigint and t.epoch = $3::bigint and t.state = 1 returning 1`
 
 const completeLeasedPostgres = `with done as (` + setAnswerPostgres + `)
@@ -120,9 +124,20 @@ const settledPostgres = `select state, nonce from {table} where k = $1::bytea fo
 
 const releaseLeasedSQL = `delete from {table} where k = $1 and nonce = $2 and state = 1 and ($3 = 0 or epoch = $3)`
 
-const releaseLeasedPostgres = `delete from {table} where k = $1::bytea and nonce = $2::bigint and state = 1 and ($3::bigint = 0 or epoch = $3::bigint)`
+const releaseLeasedPostgres = `delete from {table} t
+where k = $1::bytea and nonce = $2::bigint and state = 1 and ($3::bigint = 0 or epoch = $3::bigint)
+returning case when t.waiters then ` + notifyPostgres + ` end`
 
 const announceSQL = `update {table} set waiters = true where k = $1 and state in (1, 5, 6)`
+
+// announcePostgres writes once, however many wait. What ends the execution comes before it and is seen here, or after it and notifies.
+// A row that is locked, or has changed since the snapshot, counts as not open.
+const announcePostgres = `with free as (
+	select k from {table} where k = $1::bytea and state in (1, 5, 6) and not waiters for no key update skip locked
+), told as (
+	update {table} t set waiters = true from free where t.k = free.k returning t.k
+)
+select k from told union all select k from {table} where k = $1::bytea and state in (1, 5, 6) and waiters`
 
 const listPostgres = `select t.k, t.scope, t.name, t.state, t.fp, t.nonce, t.epoch, t.attempts,
 	coalesce((extract(epoch from t.lease_until - clock_timestamp()) * 1000000)::bigint, 0), t.state = 4 or t.expires_at <= clock_timestamp(),
@@ -141,7 +156,7 @@ func newLeaseSQL(d *tx.Dialect, schema, table string) leaseSQL {
 	s := leaseSQL{
 		claim: claimLeasedPostgres, take: takePostgres, takeDue: takeDuePostgres, renew: renewLeasedPostgres, mark: markSQL,
 		park: parkPostgres, complete: completeLeasedPostgres, finish: setAnswerPostgres, guard: guardLeasedPostgres,
-		settled: settledPostgres, release: releaseLeasedPostgres, announce: announceSQL,
+		settled: settledPostgres, release: releaseLeasedPostgres, announce: announcePostgres,
 		list: listPostgres + pageOfList, listOpen: listPostgres + onlyOpen + pageOfList,
 	}
 	columns, epoch := columnsPostgres, epochPostgres
@@ -155,7 +170,7 @@ func newLeaseSQL(d *tx.Dialect, schema, table string) leaseSQL {
 		&s.claim, &s.look, &s.take, &s.takeDue, &s.renew, &s.mark, &s.park, &s.complete, &s.done, &s.finish, &s.guard, &s.settled,
 		&s.release, &s.announce, &s.list, &s.listOpen,
 	} {
-		*text = in(strings.NewReplacer("{sequence}", sequence).Replace(strings.NewReplacer("{columns}", columns, "{epoch}", epoch).Replace(*text)))
+		*text = in(strings.NewReplacer("{sequence}", sequence).Replace(strings.NewReplacer("{columns}", columns, "{epoch}", epoch, "{told}", toldPostgres).Replace(*text)))
 	}
 	return s
 }

@@ -230,5 +230,18 @@ func (s *sqlStore[T]) Announce(ctx context.Context, id ID) (open bool, err error
 	return s.changed(ctx, s.sql.announce, id[:])
 }
 
+// Pool, Listen, Channel and Notify implement [Waker]. Where the adapter is no [tx.Listener], Listen says so.
+func (s *sqlStore[T]) Pool() any { return s.keys.db.Pool() }
+
+func (s *sqlStore[T]) Listen(ctx context.Context) (tx.Notifications, error) {
+	return s.keys.db.Listen(ctx)
+}
+
+func (s *sqlStore[T]) Channel() string { return NotifyChannel }
+
+func (s *sqlStore[T]) Notify(ctx context.Context, channel, payload string) error {
+	return s.keys.db.Notify(ctx, channel, payload)
+}
+
 // Check implements [Store].
 func (s *sqlStore[T]) Check(ctx context.Context) error { return s.keys.Check(ctx) }

@@ -36,8 +36,9 @@ type Store interface {
 	Complete(ctx context.Context, t Term, a Answer, ttl time.Duration) (held bool, err error)
 	// Release makes the key free. A term without an epoch is that of a claim whose reply was lost: the nonce decides.
 	Release(ctx context.Context, t Term) (held bool, err error)
-	// Announce tells the store that somebody waits for the answer of a key, so that its completion wakes them where the store
-	// can. It returns false if the key is not open.
+	// Announce tells the store that somebody waits for a key, so that the end of its execution wakes them where the store is a
+	// [Waker]. It returns false if the key is not open, or cannot be told so at this moment: then the caller looks again. It does not
+	// wait for a transaction that guards the key.
 	Announce(ctx context.Context, id ID) (open bool, err error)
 	// List returns the records that f asks for, in the order of their age, the oldest first. Bodies and inputs are left out.
 	List(ctx context.Context, f Filter) ([]Record, error)

@@ -111,6 +111,9 @@ func leasedRules() []leasedRule {
 		{"Refused", "a duplicate of another process is refused while the first is running, with how long its lease has left", leasedRefused},
 		{"Mismatch", "another request under the key is a mismatch at once, running or done, and does not wait", leasedMismatch},
 		{"TakenOver", "a key whose lease ran out is taken over under a higher epoch, and the zombie neither answers nor frees it", leasedTakenOver},
+		{"Waits", "a duplicate of another process waits for the answer of the first, and never runs", leasedWaits},
+		{"WaitsForFree", "one that waits does the work when the first has given the key up with nothing done", leasedWaitsForFree},
+		{"WaitEnds", "a wait is bounded by LeaseOptions.Wait, and by the context", leasedWaitEnds},
 		{"Epochs", "epochs of a key rise over release and takeover", leasedEpochs},
 	}
 }
