@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/redisscript"
 )
 
 // maxName bounds names and operation IDs, in bytes.
@@ -89,7 +91,7 @@ func (c *Counters) change(ctx context.Context, op string, script *redis.Script, 
 
 func (c *Counters) check(ctx context.Context, name, operation string) error {
 	switch {
-	case c == nil || missing(c.client):
+	case c == nil || redisscript.Missing(c.client):
 		return fmt.Errorf("%w: there is no client: use New with one", ErrInvalid)
 	case c.err != nil:
 		return c.err

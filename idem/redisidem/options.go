@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/holdfast-go/holdfast/internal/redisscript"
 )
 
 // Options set up a [Store]. The zero value is ready to use. Durations are in whole milliseconds.
@@ -50,7 +48,8 @@ func (o *Options) check() error {
 
 // Client is what go-redis' Client, ClusterClient and UniversalClient have.
 type Client interface {
-	redisscript.Client
+	redis.Scripter
 	Info(ctx context.Context, sections ...string) *redis.StringCmd
+	Pipeline() redis.Pipeliner
 	Scan(ctx context.Context, cursor uint64, match string, count int64) *redis.ScanCmd
 }

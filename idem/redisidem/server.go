@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/idem"
-	"github.com/holdfast-go/holdfast/internal/redisinfo"
+	"github.com/holdfast-go/holdfast/internal/redisnodes"
 )
 
 // Check implements [idem.Store]: it reports, for the start of a service, whether the servers can keep keys, and the user may run the
@@ -17,7 +17,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if s.err != nil {
 		return s.err
 	}
-	servers, err := redisinfo.Servers(ctx, s.client)
+	servers, err := redisnodes.Servers(ctx, s.client)
 	if err != nil {
 		return fmt.Errorf("redisidem: check: %w", err)
 	}
@@ -33,7 +33,7 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // fault returns why a server cannot keep keys as it is, or "".
-func (s *Store) fault(server redisinfo.Server) string {
+func (s *Store) fault(server redisnodes.Server) string {
 	need, tooOld := server.TooOld()
 	switch {
 	case tooOld:

@@ -196,7 +196,7 @@ func proof(name string) bool {
 
 // redisKit tells the internal packages that the redis packages share.
 func redisKit(name string) bool {
-	return name == "internal/redisinfo" || name == "internal/redisscript"
+	return name == "internal/redisnodes" || name == "internal/redisscript"
 }
 
 // standard tells the standard library by the first part of the path, which has no dot.

@@ -8,9 +8,9 @@ import (
 // idle is how long a worker waits for its next task before it ends.
 const idle = time.Second
 
-// ask makes a request, and waits for its end until the deadline of ctx. Where it would wait for longer, a worker does, and what the
+// Ask makes a request with the client of r, and waits for its end until the deadline of ctx. Where it would wait for longer, a worker does, and what the
 // request comes to later is nobody's.
-func ask[T any](ctx context.Context, r *Runner, request func() (T, error)) (none T, err error) {
+func Ask[T any](ctx context.Context, r *Runner, request func() (T, error)) (none T, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return none, err
 	}

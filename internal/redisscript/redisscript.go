@@ -52,7 +52,7 @@ func New(client Client) *Runner {
 // Run runs a script: one round trip, once the server knows it. It returns at the deadline of ctx, and after a cancellation when a
 // reply comes or the client's ReadTimeout is over.
 func (r *Runner) Run(ctx context.Context, script *redis.Script, keys []string, args ...any) (reply any, err error) {
-	return ask(ctx, r, func() (any, error) { return script.Run(ctx, r.client, keys, args...).Result() })
+	return Ask(ctx, r, func() (any, error) { return script.Run(ctx, r.client, keys, args...).Result() })
 }
 
 // A Call is one run of a script among several.
@@ -70,7 +70,7 @@ func (r *Runner) RunAll(ctx context.Context, script *redis.Script, calls []Call)
 	if len(calls) == 0 {
 		return nil, nil
 	}
-	return ask(ctx, r, func() ([]Call, error) { return r.runAll(ctx, script, calls), nil })
+	return Ask(ctx, r, func() ([]Call, error) { return r.runAll(ctx, script, calls), nil })
 }
 
 func (r *Runner) runAll(ctx context.Context, script *redis.Script, calls []Call) []Call {

@@ -12,11 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/redisnodes"
 	"github.com/holdfast-go/holdfast/lease"
 )
-
-// scanned is about how many keys one request of a list looks at.
-const scanned = 1000
 
 // List implements [lease.Lister]. Redis keeps no order of the names, so that each page looks at every key of the database, of each
 // node of a cluster, some 1000 with a round trip, and reads the leases among them with another. It blocks nobody. What is taken all
@@ -35,37 +33,26 @@ func (s *Store) List(ctx context.Context, p lease.Page) ([]lease.Holding, error)
 func (s *Store) list(ctx context.Context, p lease.Page) ([]lease.Holding, error) {
 	var mu sync.Mutex // nodes are asked at once
 	found := map[string]lease.Holding{}
-	err := s.onEach(ctx, func(ctx context.Context, node Client) error {
-		for cursor := uint64(0); ; {
-			keys, next, err := node.Scan(ctx, cursor, glob.Replace(s.o.Prefix)+"{*", scanned).Result()
-			if err != nil {
-				return err
-			}
-			holdings, err := s.read(ctx, node, keys)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			for _, h := range holdings {
-				if strings.HasPrefix(h.Name, p.Prefix) && h.Name > p.After {
-					found[h.Name] = h
-				}
-			}
-			mu.Unlock()
-			if cursor = next; cursor == 0 {
-				return nil
+	err := redisnodes.Scan(ctx, s.client, redisnodes.Literal(s.o.Prefix)+"{*", func(ctx context.Context, node redisnodes.Client, keys []string) error {
+		holdings, err := s.read(ctx, node, keys)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, h := range holdings {
+			if strings.HasPrefix(h.Name, p.Prefix) && h.Name > p.After {
+				found[h.Name] = h
 			}
 		}
+		return nil
 	})
 	page := slices.SortedFunc(maps.Values(found), func(a, b lease.Holding) int { return cmp.Compare(a.Name, b.Name) })
 	return page[:min(len(page), p.Limit)], err
 }
 
-// glob takes the special meaning from characters of a pattern.
-var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
-
 // read returns those of keys that are leases and are taken.
-func (s *Store) read(ctx context.Context, node Client, keys []string) (holdings []lease.Holding, err error) {
+func (s *Store) read(ctx context.Context, node redisnodes.Client, keys []string) (holdings []lease.Holding, err error) {
 	keys = slices.DeleteFunc(keys, isQueue)
 	if len(keys) == 0 {
 		return nil, nil

@@ -46,28 +46,3 @@ type Client interface {
 	Pipeline() redis.Pipeliner
 	Scan(ctx context.Context, cursor uint64, match string, count int64) *redis.ScanCmd
 }
-
-// missing reports whether there is no client.
-func missing(client Client) bool {
-	switch c := client.(type) {
-	case nil:
-		return true
-	case *redis.Client:
-		return c == nil
-	case *redis.ClusterClient:
-		return c == nil
-	}
-	return false
-}
-
-// timeouts returns how long the client waits for a reply, 0 for as long as it takes, and whether it stops to wait at the deadline
-// of a context.
-func timeouts(client Client) (patience time.Duration, heeds bool) {
-	switch c := client.(type) {
-	case *redis.Client:
-		return c.Options().ReadTimeout, c.Options().ContextTimeoutEnabled
-	case *redis.ClusterClient:
-		return c.Options().ReadTimeout, c.Options().ContextTimeoutEnabled
-	}
-	return 0, false
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/redisscript"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -31,25 +32,31 @@ var (
 
 // A Store keeps leases in Redis, for [lease.New] and [lease.NewAdvisory]. It is safe for concurrent use.
 type Store struct {
-	client   Client
-	o        Options
-	err      error         // what is wrong with the client or the options
-	patience time.Duration // of the client, for a reply
-	heeds    bool          // the client stops at deadlines by itself
-	tasks    chan task     // taken by workers that have nothing to do
-	seen     atomic.Int64  // the highest token that any lease of this store had
+	client  Client
+	o       Options
+	err     error // what is wrong with the client or the options
+	scripts *redisscript.Runner
+	seen    atomic.Int64 // the highest token that any lease of this store had
 }
 
 // New returns the store under the prefix of o. Nil options work. A client that is nil and options that cannot be used are reported
 // by every method.
 func New(client Client, o *Options) *Store {
-	s := &Store{client: client, o: o.withDefaults(), tasks: make(chan task)}
-	if s.err = s.o.check(); missing(client) {
+	s := &Store{client: client, o: o.withDefaults()}
+	if s.err = s.o.check(); redisscript.Missing(client) {
 		s.err = fmt.Errorf("%w: there is no client: use New with one", ErrInvalid)
 		return s
 	}
-	s.patience, s.heeds = timeouts(client)
+	s.scripts = redisscript.New(client)
 	return s
+}
+
+// ask makes a request, and waits for the reply until the deadline of ctx.
+func (s *Store) ask(ctx context.Context, request func() ([]any, error)) ([]any, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	return redisscript.Ask(ctx, s.scripts, request)
 }
 
 // Capabilities implements [lease.Store].

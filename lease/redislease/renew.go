@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/redisscript"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -20,73 +21,39 @@ func (s *Store) Renew(ctx context.Context, terms []lease.Term) ([]lease.Renewal,
 	if _, ok := s.client.(*redis.Client); ok {
 		size = len(terms)
 	}
-	replies, err := s.ask(ctx, func() ([]any, error) { return s.renew(ctx, terms, size), nil })
+	if s.err != nil {
+		return nil, s.err
+	}
+	var calls []redisscript.Call
+	for part := range slices.Chunk(terms, size) {
+		calls = append(calls, s.renewal(part))
+	}
+	calls, err := s.scripts.RunAll(ctx, renewScript, calls)
 	if err != nil {
 		return nil, fmt.Errorf("redislease: renew: %w", err)
 	}
-	renewals := make([]lease.Renewal, len(terms))
-	for i, reply := range replies {
-		switch reply := reply.(type) {
-		case int64:
-			renewals[i] = lease.Renewal{Held: reply > 0, Resign: reply == 2}
-		case error:
-			renewals[i] = lease.Renewal{Err: fmt.Errorf("redislease: renew: %w", reply)}
-		default:
-			renewals[i] = lease.Renewal{Err: fmt.Errorf("redislease: renew: %w: %v", errReply, reply)}
+	renewals := make([]lease.Renewal, 0, len(terms))
+	for _, c := range calls {
+		became, _ := c.Reply.([]any)
+		for i := range c.Keys {
+			switch {
+			case c.Err != nil:
+				renewals = append(renewals, lease.Renewal{Err: fmt.Errorf("redislease: renew: %w", c.Err)})
+			case len(became) != len(c.Keys):
+				renewals = append(renewals, lease.Renewal{Err: fmt.Errorf("redislease: renew: %w: %v", errReply, c.Reply)})
+			default:
+				renewals = append(renewals, lease.Renewal{Held: became[i] == int64(1) || became[i] == int64(2), Resign: became[i] == int64(2)})
+			}
 		}
 	}
 	return renewals, nil
 }
 
-// A part is one call of the script.
-type part struct {
-	terms []lease.Term
-	reply *redis.Cmd
-}
-
-// renew returns a reply or an error for each term. size is how many go into one script.
-func (s *Store) renew(ctx context.Context, terms []lease.Term, size int) (replies []any) {
-	var parts, unknown []*part
-	for terms := range slices.Chunk(terms, size) {
-		parts = append(parts, &part{terms: terms})
+// renewal is the call of the script for terms.
+func (s *Store) renewal(terms []lease.Term) (c redisscript.Call) {
+	for _, t := range terms {
+		c.Keys = append(c.Keys, s.KeyOf(t.Name))
+		c.Args = append(c.Args, fmt.Sprintf("%016d", t.Token), mark(t.Nonce), t.TTL.Microseconds(), s.o.Retention.Milliseconds())
 	}
-	s.send(ctx, parts, renewScript.EvalSha)
-	for _, p := range parts {
-		if redis.HasErrorPrefix(p.reply.Err(), "NOSCRIPT") {
-			unknown = append(unknown, p)
-		}
-	}
-	if len(unknown) > 0 {
-		s.send(ctx, unknown, renewScript.Eval)
-	}
-	for _, p := range parts {
-		values, err := p.reply.Slice()
-		if err == nil && len(values) != len(p.terms) {
-			err = fmt.Errorf("%w: %v", errReply, values)
-		}
-		for i := range p.terms {
-			if err != nil {
-				replies = append(replies, err)
-				continue
-			}
-			replies = append(replies, values[i])
-		}
-	}
-	return replies
-}
-
-type evaluate func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd
-
-// send calls the script for all parts at once. Each has its own error.
-func (s *Store) send(ctx context.Context, parts []*part, evaluate evaluate) {
-	pipe := s.client.Pipeline()
-	for _, p := range parts {
-		keys, args := make([]string, len(p.terms)), make([]any, 0, 4*len(p.terms))
-		for i, t := range p.terms {
-			keys[i] = s.KeyOf(t.Name)
-			args = append(args, fmt.Sprintf("%016d", t.Token), mark(t.Nonce), t.TTL.Microseconds(), s.o.Retention.Milliseconds())
-		}
-		p.reply = evaluate(ctx, pipe, keys, args...)
-	}
-	_, _ = pipe.Exec(ctx)
+	return c
 }

@@ -5,14 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/holdfast-go/holdfast/internal/redisnodes"
 	"github.com/holdfast-go/holdfast/lease"
 )
 
@@ -31,17 +26,14 @@ type Server struct {
 	AppendOnly bool
 }
 
-// oldest are the versions that have what the scripts need.
-var oldest = map[string]string{"redis": "6.2", "valkey": "7.2"}
-
 // String names the server.
-func (s Server) String() string { return s.Name + " " + s.Version }
+func (s Server) String() string { return redisnodes.Server(s).String() }
 
 // Fault returns why the server cannot keep leases as it is, a [*ServerError], or nil.
 func (s Server) Fault() error {
 	reason := ""
-	switch need, known := oldest[s.Name]; {
-	case known && older(s.Version, need):
+	switch need, tooOld := redisnodes.Server(s).TooOld(); {
+	case tooOld:
 		reason = "is too old: " + s.Name + " " + need + " is the oldest that will do"
 	case !s.Primary:
 		reason = "is a replica, and takes no writes: connect to the primary"
@@ -54,65 +46,20 @@ func (s Server) Fault() error {
 	return &ServerError{Server: s, Reason: reason}
 }
 
-// older compares versions by their numbers.
-func older(version, than string) bool {
-	return slices.Compare(numbers(version), numbers(than)) < 0
-}
-
-func numbers(version string) (parts []int) {
-	for part := range strings.SplitSeq(version, ".") {
-		n, _ := strconv.Atoi(part)
-		parts = append(parts, n)
-	}
-	return parts
-}
-
 // Servers asks each primary of a cluster, or the server, what it is.
 func (s *Store) Servers(ctx context.Context) ([]Server, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	var mu sync.Mutex // nodes are asked at once
-	var servers []Server
-	err := s.onEach(ctx, func(ctx context.Context, node Client) error {
-		text, err := node.Info(ctx).Result()
-		if err != nil {
-			return fmt.Errorf("redislease: %w", err)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		servers = append(servers, readInfo(text))
-		return nil
-	})
-	return servers, err
-}
-
-// onEach does something on each primary of a cluster, at once, or on the server.
-func (s *Store) onEach(ctx context.Context, do func(ctx context.Context, node Client) error) error {
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return do(ctx, node) })
+	found, err := redisnodes.Servers(ctx, s.client)
+	if err != nil {
+		return nil, fmt.Errorf("redislease: %w", err)
 	}
-	return do(ctx, s.client)
-}
-
-// readInfo reads the reply to INFO.
-func readInfo(text string) Server {
-	fields := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
+	servers := make([]Server, len(found))
+	for i, server := range found {
+		servers[i] = Server(server)
 	}
-	server := Server{
-		Name: "redis", Version: fields["redis_version"], Primary: fields["role"] == "master",
-		Eviction: fields["maxmemory_policy"], AppendOnly: fields["aof_enabled"] == "1",
-	}
-	if version, ok := fields["valkey_version"]; ok {
-		server.Name, server.Version = "valkey", version
-	}
-	server.Replicas, _ = strconv.Atoi(fields["connected_slaves"])
-	server.MaxMemory, _ = strconv.ParseInt(fields["maxmemory"], 10, 64)
-	return server
+	return servers, nil
 }
 
 // Check reports, for the start of a service, whether the servers can keep leases, and the user may run the scripts. It returns

@@ -1,5 +1,4 @@
-// Package redisinfo asks servers of Redis and Valkey what they are.
-package redisinfo
+package redisnodes
 
 import (
 	"context"
@@ -7,14 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/redis/go-redis/v9"
 )
-
-// Client is what go-redis' Client, ClusterClient and UniversalClient have.
-type Client interface {
-	Info(ctx context.Context, sections ...string) *redis.StringCmd
-}
 
 // A Server is what a server says of itself.
 type Server struct {
@@ -54,18 +46,16 @@ func numbers(version string) (parts []int) {
 
 // Servers asks each primary of a cluster, or the server, what it is.
 func Servers(ctx context.Context, client Client) (servers []Server, err error) {
-	cluster, ok := client.(*redis.ClusterClient)
-	if !ok {
-		text, err := client.Info(ctx).Result()
-		return []Server{Read(text)}, err
-	}
 	var mu sync.Mutex // nodes are asked at once
-	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	err = OnEach(ctx, client, func(ctx context.Context, node Client) error {
 		text, err := node.Info(ctx).Result()
+		if err != nil {
+			return err
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		servers = append(servers, Read(text))
-		return err
+		return nil
 	})
 	return servers, err
 }
