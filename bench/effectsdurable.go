@@ -51,18 +51,25 @@ func openRiver(ctx context.Context, o order) (func(context.Context, string) erro
 	river.AddWorker(workers, &riverWorker{o: o})
 	client, err := river.NewClient(driver, &river.Config{
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 100}}, Workers: workers, Logger: silent,
-		JobTimeout: leaseTime, RescueStuckJobsAfter: leaseTime + time.Second, // which leaves alone what has no timeout
+		FetchCooldown: 5 * time.Millisecond,
+		JobTimeout:    leaseTime, RescueStuckJobsAfter: leaseTime + time.Second, // which leaves alone what has no timeout
 	})
 	if err != nil {
 		return nil, err
 	}
+	completed, _ := client.Subscribe(river.EventKindJobCompleted)
+	done := newBoard()
+	go func() {
+		for e := range completed {
+			done.post(string(e.Job.EncodedArgs))
+		}
+	}()
 	return func(ctx context.Context, key string) error {
 		job, err := client.Insert(ctx, riverArgs{key}, &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}})
-		for err == nil && job.Job.State != rivertype.JobStateCompleted {
-			time.Sleep(20 * time.Millisecond)
-			job.Job, err = client.JobGet(ctx, job.Job.ID)
+		if err != nil || job.Job.State == rivertype.JobStateCompleted {
+			return err
 		}
-		return err
+		return done.await(ctx, string(job.Job.EncodedArgs))
 	}, client.Start(ctx)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -32,6 +33,7 @@ func waysOf() []way {
 		{"NATS JetStream, message ID", openNATS},
 		{"River, unique by arguments", openRiver},
 		{"DBOS, workflow ID", openDBOS},
+		{"idem.DoLeased, the effect in a step", openOurs},
 	}
 }
 
@@ -123,6 +125,7 @@ func openNATS(ctx context.Context, o order) (func(context.Context, string) error
 	if err != nil {
 		return nil, err
 	}
+	acked := newBoard()
 	_, err = consumer.Consume(func(m jetstream.Msg) {
 		go func() {
 			key := string(m.Data())
@@ -130,22 +133,53 @@ func openNATS(ctx context.Context, o order) (func(context.Context, string) error
 				_ = m.Nak()
 				return
 			}
-			_ = m.Ack()
+			if m.DoubleAck(ctx) == nil {
+				acked.post(key)
+			}
 		}()
 	})
 	return func(ctx context.Context, key string) error {
 		if _, err := js.Publish(ctx, o.Schema, []byte(key), jetstream.WithMsgID(key)); err != nil {
 			return err
 		}
-		for {
-			info, err := consumer.Info(ctx)
-			if err != nil {
-				return err
-			}
-			if info.NumPending == 0 && info.NumAckPending == 0 {
-				return nil
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+		return acked.await(ctx, key)
 	}, err
+}
+
+// A board says which keys are done.
+type board struct {
+	mu   sync.Mutex // guards done
+	done map[string]chan struct{}
+}
+
+func newBoard() *board { return &board{done: map[string]chan struct{}{}} }
+
+func (b *board) of(key string) chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done[key] == nil {
+		b.done[key] = make(chan struct{})
+	}
+	return b.done[key]
+}
+
+// post says that a key is done, which may be said again.
+func (b *board) post(key string) {
+	c := b.of(key)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+func (b *board) await(ctx context.Context, key string) error {
+	select {
+	case <-b.of(key):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

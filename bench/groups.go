@@ -90,7 +90,10 @@ var groups = []group{
 	retries,
 	failures,
 	clients,
+	leasedKeys,
+	leasedReplays,
 	effects,
+	effectRates,
 	{
 		name:     "http",
 		variants: func(s *setup) []variant { return s.web.variants() },

@@ -9,7 +9,8 @@
 //
 // The group "effects" measures no time. It counts how often an effect outside happened for each key in the end, when a process
 // dies or stands still at the worst moment and another is asked for the same, by hand and with products that are said to do a
-// thing once. Most have the effect twice unless the other side knows keys and still remembers them.
+// thing once. Most have the effect twice unless the other side knows keys and still remembers them. "effects-rate" has the same
+// undisturbed, as rates; several of them store nothing, or in the memory of the process alone.
 //
 // Variants take turns in short slices. A ratio is the median of the ratios within a round, which holds where the rates
 // themselves drift. The bars are what the project wants to hold; the command prints how it stands and does not fail.

@@ -30,6 +30,7 @@ type setup struct {
 	std       *sql.DB
 	db        *tx.DB[pgx.Tx]
 	keys      *idem.Keys[pgx.Tx]
+	leased    *idem.Leased[*idem.RunTx[pgx.Tx]]
 	hotKeys   []*idem.Keys[pgx.Tx]
 	inbox     *idem.Inbox[pgx.Tx]
 	locks     *pessimistic.Locks[pgx.Tx]
