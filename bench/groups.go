@@ -85,6 +85,7 @@ var groups = []group{
 	renewals,
 	redisLeases,
 	waiting,
+	wakes,
 	flights,
 	redisFlights,
 	retries,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ type leasedRule struct {
 // RunStore checks every promise that [idem.Leased] makes on any store, each on an empty one that open makes for it, in parallel.
 func RunStore(t *testing.T, open func(t testing.TB) idem.Store) {
 	t.Helper()
-	rules := append(append(leasedRules(), stepRules()...), append(heldRules(), leftRules()...)...)
+	rules := slices.Concat(leasedRules(), stepRules(), heldRules(), leftRules(), waitRules())
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -111,9 +112,6 @@ func leasedRules() []leasedRule {
 		{"Refused", "a duplicate of another process is refused while the first is running, with how long its lease has left", leasedRefused},
 		{"Mismatch", "another request under the key is a mismatch at once, running or done, and does not wait", leasedMismatch},
 		{"TakenOver", "a key whose lease ran out is taken over under a higher epoch, and the zombie neither answers nor frees it", leasedTakenOver},
-		{"Waits", "a duplicate of another process waits for the answer of the first, and never runs", leasedWaits},
-		{"WaitsForFree", "one that waits does the work when the first has given the key up with nothing done", leasedWaitsForFree},
-		{"WaitEnds", "a wait is bounded by LeaseOptions.Wait, and by the context", leasedWaitEnds},
 		{"Epochs", "epochs of a key rise over release and takeover", leasedEpochs},
 	}
 }
