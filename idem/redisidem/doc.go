@@ -30,6 +30,8 @@
 //   - A claim, a step's beginning, a step's result, an answer, a replay, a release: one round trip each, once the server knows the
 //     script. A replay and a refusal write nothing. 1 000 leases are renewed in one, in a cluster in one to each node. A look for what is
 //     due is one, and one more takes it.
+//   - Who waits for a key in another process is woken when its execution ends, over one connection for all who wait in a process. A
+//     message is sent where somebody has announced to wait, and nowhere else.
 //   - A request ends at the deadline of its context, also if go-redis does not heed it, and after a cancellation when a reply
 //     comes or the client's ReadTimeout is over.
 //   - When the memory is full a claim is refused, and answers are stored all the same.
@@ -60,7 +62,8 @@
 // delete what the list by scope shows.
 //
 // It needs Redis 6.2 or later, or Valkey 7.2, and a user that may run evalsha, eval, time, hmget, hset, hincrby, hexists, hdel, get, set,
-// del, pexpire, zadd, zrem, zrange and zrangebyscore; publish on [Store.Channel] to wake who waits; scan for lists of all; info for
+// del, pexpire, zadd, zrem, zrange and zrangebyscore; publish, subscribe and unsubscribe for [Store.Channel] and
+// holdfast_echo_*, to wake who waits, who otherwise looks now and then; scan for lists of all; info for
 // [Store.Check].
 //
 // # Settings

@@ -35,7 +35,8 @@ func (s *Store) Mark(ctx context.Context, t idem.Term, steps []byte) (held bool,
 
 // Park implements [idem.Store].
 func (s *Store) Park(ctx context.Context, t idem.Term, p idem.Parking) (held bool, err error) {
-	return s.did(ctx, "park", parkScript, t.ID, t.Nonce, t.Epoch, rand.Text(), int(p.State), p.After.Microseconds(), p.Note, p.Fresh)
+	return s.did(ctx, "park", parkScript, t.ID,
+		t.Nonce, t.Epoch, rand.Text(), int(p.State), p.After.Microseconds(), p.Note, p.Fresh, s.Channel())
 }
 
 // Complete implements [idem.Store].

@@ -51,5 +51,7 @@ type Client interface {
 	redis.Scripter
 	Info(ctx context.Context, sections ...string) *redis.StringCmd
 	Pipeline() redis.Pipeliner
+	Publish(ctx context.Context, channel string, message any) *redis.IntCmd
 	Scan(ctx context.Context, cursor uint64, match string, count int64) *redis.ScanCmd
+	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 }

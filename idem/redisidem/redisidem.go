@@ -35,9 +35,6 @@ func New(client Client, o *Options) *Store {
 	return s
 }
 
-// Channel is where the ID of a key is published, in hex, when somebody who has announced to wait for it may look again.
-func (s *Store) Channel() string { return s.o.Prefix + "done" }
-
 // shards is into how many parts keys are divided, each with its own indices in one slot of a cluster. It is no option: processes that
 // disagree about it would not see each other's keys.
 const shards = 64

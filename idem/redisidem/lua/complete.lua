@@ -10,7 +10,7 @@ end
 local life = math.max(math.ceil(ARGV[7] / 1000), 1)
 leave()
 wake(ARGV[9])
-redis.call('hdel', key, 'steps', 'input', 'note', 'request', 'waiters')
+redis.call('hdel', key, 'steps', 'input', 'note', 'request')
 redis.call('hset', key, 'state', ARGV[4], 'codec', ARGV[5], 'status', ARGV[6], 'till', text(now + ARGV[7]), 'body', ARGV[10] and '1' or '0')
 if ARGV[10] then
   redis.call('set', KEYS[4], ARGV[10], 'px', text(life))

@@ -56,7 +56,7 @@ end
 
 -- Wakes who waits. A user who may not publish does without: who waits looks again by himself.
 local function wake(channel)
-  if redis.call('hexists', key, 'waiters') == 1 then
+  if redis.call('hdel', key, 'waiters') == 1 then
     redis.pcall('publish', channel, id)
   end
 end
