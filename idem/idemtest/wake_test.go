@@ -79,6 +79,9 @@ func (s *sharing) announced(k idem.Key) {
 	s.until("select waiters from idem_key where k = $1", id[:])
 }
 
+// waitsNoMore waits until no process listens.
+func (s *sharing) waitsNoMore() { s.until(listening, s.app, 0) }
+
 const listening = "select count(*) = $2 from pg_stat_activity where application_name = $1 and query ~ '^(un)?listen'"
 
 // Whatever ends an execution notifies the duplicate of another process, once. That it wakes it is seen where time stands still.
@@ -125,7 +128,10 @@ func TestTheEndOfAnExecutionWakes(t *testing.T) {
 			s.must(err)
 			err = c.run(s, k, func() {
 				go func() {
-					_, err := idem.DoLeased(s.ctx, s.leased[1], k, func(context.Context, *idem.Run) (string, error) { return "second", nil })
+					_, err := idem.DoLeased(s.ctx, s.leased[1], k, func(context.Context, *idem.Run) (string, error) {
+						s.waitsNoMore() // it is at work itself
+						return "second", nil
+					})
 					done <- err
 				}()
 				s.announced(k)
@@ -146,8 +152,28 @@ func TestTheEndOfAnExecutionWakes(t *testing.T) {
 			if err != nil || still {
 				t.Errorf("the announcement is good for another notification: %v, %v", still, err)
 			}
-			s.until(listening, s.app, 0)
+			s.waitsNoMore()
 		})
+	}
+}
+
+// To announce does not wait for a business transaction, which could keep a connection of the pool for long, and finds out that it cannot
+// be done.
+func TestAnnounceBesideFinish(t *testing.T) {
+	t.Parallel()
+	s := share(t)
+	k := idem.Key{Scope: "s", Name: "n", Value: "v"}
+	_, err := idem.DoLeased(s.ctx, s.tx, k, func(ctx context.Context, run *idem.RunTx[pgx.Tx]) (string, error) {
+		return idem.Finish(ctx, run, func(context.Context, pgx.Tx) (string, error) {
+			if open, err := s.stores[1].Announce(s.ctx, k.ID()); open || err != nil {
+				t.Errorf("announced to a key that is being finished: %v, %v", open, err)
+			}
+			return "first", nil
+		})
+	})
+	s.must(err)
+	if open, err := s.stores[1].Announce(s.ctx, k.ID()); open || err != nil {
+		t.Errorf("announced to a key that has an answer: %v, %v", open, err)
 	}
 }
 
@@ -236,7 +262,7 @@ func TestManyWaitOnOneConnection(t *testing.T) {
 	s.until("select count(*) <= 5 from pg_stat_activity where application_name = $1", s.app) // two pools, and who listens
 	close(release)
 	all.Wait()
-	s.until(listening, s.app, 0)
+	s.waitsNoMore()
 }
 
 // A listener that is lost costs those who wait a pause, is told to the observer, and no caller hears of it.
