@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ type memory struct {
 	opened, closed, listens atomic.Int64
 	failing                 atomic.Pointer[error]
 	conns                   chan *line // the one that is open
+	channels                sync.Map   // that it listens to
 }
 
 type line struct {
@@ -43,12 +45,16 @@ func (m *memory) Notify(_ context.Context, channel, payload string) error {
 	return nil
 }
 
-func (c *line) Listen(context.Context, string) error {
+func (c *line) Listen(_ context.Context, channel string) error {
 	c.listens.Add(1)
+	c.channels.Store(channel, true)
 	return nil
 }
 
-func (c *line) Unlisten(context.Context, string) error { return nil }
+func (c *line) Unlisten(_ context.Context, channel string) error {
+	c.channels.Delete(channel)
+	return nil
+}
 
 func (c *line) Next(ctx context.Context) (channel, payload string, err error) {
 	select {
@@ -113,6 +119,10 @@ func TestNothingIsLeft(t *testing.T) {
 				w.Leave()
 				time.Sleep(wake.Idle() / 2)
 				synctest.Wait()
+				m.channels.Range(func(channel, _ any) bool {
+					t.Errorf("listens to %q, and nobody reads what the server sends", channel)
+					return true
+				})
 			}
 			if opened, closed := m.opened.Load(), m.closed.Load(); opened != round+1 || closed != round {
 				t.Fatalf("round %d: %d connections opened, %d closed", round, opened, closed)

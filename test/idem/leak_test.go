@@ -83,6 +83,8 @@ func nothingIsLeft[T any](t *testing.T, open opener[T], address func(testing.TB)
 	}
 	l.busy()
 	l.settled("a refusal, and a follower that leaves")
+	l.leased()
+	l.settled("a duplicate of leased work that waits, and one that leaves")
 	l.close()
 	l.alone(before)
 }
@@ -117,11 +119,12 @@ func (l *leaks[T]) held() string {
 		}
 		return ""
 	}
-	var sessions, locks int
+	var sessions, locks, listeners int
 	err := l.watch.QueryRowContext(context.Background(), `select
 		(select count(*) from pg_stat_activity where application_name = 'holdfast_left' and state like '%in transaction%'),
-		(select count(*) from pg_locks join pg_stat_activity using (pid) where application_name = 'holdfast_left' and locktype = 'advisory')`).
-		Scan(&sessions, &locks)
+		(select count(*) from pg_locks join pg_stat_activity using (pid) where application_name = 'holdfast_left' and locktype = 'advisory'),
+		(select count(*) from pg_stat_activity where application_name = 'holdfast_left' and query ~ '^(un)?listen')`).
+		Scan(&sessions, &locks, &listeners)
 	switch {
 	case err != nil:
 		l.Fatal(err)
@@ -129,6 +132,8 @@ func (l *leaks[T]) held() string {
 		return "a session in a transaction"
 	case locks > 0:
 		return "an advisory lock"
+	case listeners > 0:
+		return "a connection that listens"
 	}
 	return ""
 }
@@ -225,4 +230,29 @@ func (l *leaks[T]) busy() {
 	})
 	close(leave)
 	wg.Wait()
+}
+
+// leased has work that leaves the database asked for by another process, of which one call waits until its context ends, and one for
+// the answer.
+func (l *leaks[T]) leased() {
+	other := idem.NewLeased(idem.New(l.DB, nil), &idem.LeaseOptions{Wait: time.Minute})
+	never := func(context.Context, *idem.RunTx[T]) (int, error) { l.Error("a duplicate ran"); return 1, nil }
+	var wg sync.WaitGroup
+	_, err := idem.DoLeased(l.Context(), idem.NewLeased(l.keys, nil), leftKey("leased"), func(context.Context, *idem.RunTx[T]) (int, error) {
+		ctx, cancel := context.WithTimeout(l.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := idem.DoLeased(ctx, other, leftKey("leased"), never); !errors.Is(err, context.DeadlineExceeded) {
+			l.Errorf("a duplicate that leaves: got %v", err)
+		}
+		wg.Go(func() {
+			if res, err := idem.DoLeased(l.Context(), other, leftKey("leased"), never); err != nil || !res.Replayed {
+				l.Errorf("a duplicate that stays: got %+v, %v", res, err)
+			}
+		})
+		return 1, nil
+	})
+	wg.Wait()
+	if err != nil {
+		l.Error(err)
+	}
 }
