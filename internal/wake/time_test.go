@@ -235,13 +235,15 @@ func TestInTurn(t *testing.T) {
 		l := wake.Alone()
 		bystander := l.Join("key")
 		defer bystander.Leave()
+		all, end := context.WithCancel(t.Context())
+		defer end()
 		const waiters = 6
 		var up [waiters]chan struct{} // closed by the test: the waiter leaves
 		order := make(chan int, waiters)
 		for i := range waiters {
 			w := l.JoinInTurn("key")
 			up[i] = make(chan struct{})
-			ctx, cancel := context.WithCancelCause(t.Context())
+			ctx, cancel := context.WithCancelCause(all)
 			gone := errors.New("gone")
 			if i == 2 {
 				cancel(gone)
@@ -258,12 +260,16 @@ func TestInTurn(t *testing.T) {
 				}
 				if waited != (i > 0) || err != nil {
 					t.Errorf("waiter %d: waited %v, %v", i, waited, err)
+					return
 				}
 				order <- i
 				if woken, err := w.Await(ctx, time.Hour); !woken || err != nil {
 					t.Errorf("waiter %d: woken %v, %v", i, woken, err)
 				}
-				<-up[i]
+				select {
+				case <-up[i]:
+				case <-all.Done():
+				}
 			}()
 			synctest.Wait()
 		}
@@ -293,7 +299,9 @@ func TestTurnWithoutEnd(t *testing.T) {
 		l := wake.Alone()
 		first, second := l.JoinInTurn("key"), l.JoinInTurn("key")
 		begun := time.Now()
-		if waited, err := second.Turn(t.Context(), time.Minute); !waited || err != nil || time.Since(begun) != time.Minute {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if waited, err := second.Turn(ctx, time.Minute); !waited || err != nil || time.Since(begun) != time.Minute {
 			t.Errorf("waited %v for %v, %v", waited, time.Since(begun), err)
 		}
 		second.Leave()
