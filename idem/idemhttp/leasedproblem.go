@@ -1,13 +1,11 @@
 package idemhttp
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
 	holdfast "github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/idem"
-	"github.com/holdfast-go/holdfast/tx"
 )
 
 // inDoubt reports whether nobody knows what became of a step, or whether the answer is stored. Then no response counts.
@@ -27,10 +25,6 @@ func leasedProblem(err error, ran bool) *Problem {
 			Status: http.StatusInternalServerError, Code: CodeRequestFailed, Err: err,
 			Detail: "The request failed. It may be sent again, with the same key: what is known to be done is not done again.",
 		}
-	case errors.Is(err, idem.ErrInTransaction), errors.Is(err, tx.ErrNotMigrated):
-		return misconfigured(err)
-	case errors.Is(err, idem.ErrStoreUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return unavailable(err)
 	}
 	return problemOf(err, false)
 }

@@ -23,7 +23,7 @@ type leasedRule struct {
 // RunStore checks every promise that [idem.Leased] makes on any store, each on an empty one that open makes for it, in parallel.
 func RunStore(t *testing.T, open func(t testing.TB) idem.Store) {
 	t.Helper()
-	rules := slices.Concat(leasedRules(), stepRules(), heldRules(), leftRules(), waitRules())
+	rules := slices.Concat(leasedRules(), stepRules(), heldRules(), leftRules(), waitRules(), webStoreRules())
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()

@@ -20,6 +20,7 @@ func webLeasedRules[T any]() []rule[T] {
 		{"HTTPLeasedWait", "with a wait it gets the response of the first, and the handler runs once", webLeasedWait[T]},
 		{"HTTPLeasedWrap", "a plain handler reaches the run of its request with RunOf", webLeasedWrap[T]},
 		{"HTTPLeasedUnkeyed", "a request that needs no key has a run of its own", webLeasedUnkeyed[T]},
+		{"HTTPLeasedLinger", "a client that hangs up leaves a call to another service unknown, unless the work may linger", webLeasedLinger[T]},
 		{"HTTPLeasedFree", "before a step has begun, an error status, an error and a panic free the key", webLeasedFree[T]},
 		{"HTTPLeasedUnknown", "a step that nobody knows about is 503 with a code, whatever the handler answers, and is looked for before it is made again", webLeasedUnknown[T]},
 		{"HTTPLeasedForGood", "what only a person can find out has no Retry-After, and is not done again", webLeasedForGood[T]},

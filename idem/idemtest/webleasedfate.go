@@ -54,6 +54,28 @@ func webLeasedWait[T any](s *suite[T]) {
 	w.wantCharges("elsewhere", 0)
 }
 
+// The client hangs up while another service is called.
+func webLeasedLinger[T any](s *suite[T]) {
+	for linger, status := range map[time.Duration]int{0: http.StatusServiceUnavailable, time.Minute: http.StatusCreated} {
+		var w *leasedWeb[T]
+		hangUp := func() {}
+		w = s.serveLeased(nil, &idemhttp.Options{Linger: linger}, func(rw http.ResponseWriter, r *http.Request, run *idem.RunTx[T]) error {
+			_, err := idem.Step(r.Context(), run, idem.External[int]{Name: "charge", Call: func(ctx context.Context, _ string) (int, error) {
+				hangUp()
+				return 1, context.Cause(ctx)
+			}})
+			rw.WriteHeader(http.StatusCreated)
+			return err
+		})
+		ctx, cancel := context.WithCancel(s.ctx)
+		hangUp = cancel
+		rec := w.post(linger.String(), "", func(r *http.Request) { *r = *r.WithContext(ctx) })
+		if rec.Code != status {
+			s.Fatalf("Linger %v: got %d %s", linger, rec.Code, rec.Body)
+		}
+	}
+}
+
 // retrying are options with which an unknown is looked into at once.
 var retrying = &idem.LeaseOptions{RetryAfter: time.Millisecond, LongestRetry: time.Millisecond}
 
@@ -174,9 +196,14 @@ func webFinish[T any](s *suite[T]) {
 		if _, err := idem.Step(r.Context(), run, idem.External[int]{Name: "charge", Call: w.charge(name, nil)}); err != nil {
 			return err
 		}
-		return idemhttp.Finish(r.Context(), run, func(ctx context.Context, t T) error {
+		err := idemhttp.Finish(r.Context(), run, func(ctx context.Context, t T) error {
 			return errors.Join(s.apply(ctx, t, name), end(rw))
 		})
+		if err != nil && name == "handled" {
+			http.Error(rw, "sorry", http.StatusServiceUnavailable)
+			return nil
+		}
+		return err
 	})
 	made := func(rw http.ResponseWriter) error { rw.WriteHeader(http.StatusCreated); return nil }
 	end = func(rw http.ResponseWriter) error { http.Error(rw, "declined", http.StatusPaymentRequired); return nil }
@@ -189,12 +216,17 @@ func webFinish[T any](s *suite[T]) {
 	}
 	s.wantEffects("status", 0)
 	s.wantEffects("failure", 0)
-	for key, fail := range map[string]func(rw http.ResponseWriter) error{
-		"503":   func(rw http.ResponseWriter) error { http.Error(rw, "down", http.StatusServiceUnavailable); return nil },
-		"error": func(rw http.ResponseWriter) error { rw.WriteHeader(http.StatusCreated); return errPlain },
+	failed := func(rw http.ResponseWriter) error { rw.WriteHeader(http.StatusCreated); return errPlain }
+	for key, c := range map[string]struct {
+		fail func(rw http.ResponseWriter) error
+		body string
+	}{
+		"503":     {func(rw http.ResponseWriter) error { http.Error(rw, "down", http.StatusServiceUnavailable); return nil }, "down\n"},
+		"error":   {failed, idemhttp.CodeRequestFailed},
+		"handled": {failed, "sorry\n"}, // the 201 that was not stored does not count
 	} {
-		end = fail
-		if rec := w.post(key, ""); rec.Code < http.StatusInternalServerError || rec.Header().Get(marker) != "" {
+		end = c.fail
+		if rec := w.post(key, ""); rec.Code < http.StatusInternalServerError || !strings.Contains(rec.Body.String(), c.body) || rec.Header().Get(marker) != "" {
 			s.Fatalf("%s: got %d %s", key, rec.Code, rec.Body)
 		}
 		s.wantEffects(key, 0)
