@@ -34,7 +34,13 @@ type pipe struct {
 
 // run runs stmts in order and returns the index of the one that failed.
 func (p *pipe) run(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (at int, err error) {
-	_, at, err = p.commit(ctx, conn, stmts)
+	ctx, done := p.trace(ctx, conn, stmts)
+	defer func() { done(at, err) }()
+	parsed := preparedOn(conn, p)
+	if p.mode != pgx.QueryExecModeSimpleProtocol && parsed.knows(stmts) {
+		return p.batch(ctx, conn, parsed, stmts)
+	}
+	_, at, err = p.line(ctx, conn, parsed, stmts)
 	return at, err
 }
 
@@ -43,11 +49,15 @@ func (p *pipe) run(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (at in
 func (p *pipe) commit(ctx context.Context, conn *pgx.Conn, stmts []*tx.Stmt) (tag string, at int, err error) {
 	ctx, done := p.trace(ctx, conn, stmts)
 	defer func() { done(at, err) }()
+	return p.line(ctx, conn, preparedOn(conn, p), stmts)
+}
+
+// line runs stmts as a pipeline of pgconn.
+func (p *pipe) line(ctx context.Context, conn *pgx.Conn, parsed *prepared, stmts []*tx.Stmt) (tag string, at int, err error) {
 	if p.mode == pgx.QueryExecModeSimpleProtocol {
 		return oneByOne(ctx, conn, stmts)
 	}
 	line := conn.PgConn().StartPipeline(ctx)
-	parsed := preparedOn(conn, p)
 	fresh := make([]bool, len(stmts))
 	for i, s := range stmts {
 		if fresh[i], err = p.send(line, conn, parsed, s, len(stmts) == 1); err != nil {
@@ -137,6 +147,11 @@ func receive(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt
 	if !ok {
 		return "", fmt.Errorf("pgxtx: the reply to %q is a %T", s.SQL, result)
 	}
+	return take(conn, reader, s)
+}
+
+// take takes what a statement returned.
+func take(conn *pgx.Conn, reader *pgconn.ResultReader, s *tx.Stmt) (tag string, err error) {
 	if len(s.Dest) == 0 {
 		ct, err := reader.Close()
 		if err != nil {

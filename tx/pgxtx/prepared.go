@@ -62,6 +62,16 @@ func (p *prepared) lasting(s *tx.Stmt, alone bool) bool {
 	return len(s.Args) > 0 || s.SQL == tx.SetSavepoint || strings.HasPrefix(s.SQL, beginSQL)
 }
 
+// knows reports whether nothing of stmts is yet to be parsed under a name.
+func (p *prepared) knows(stmts []*tx.Stmt) bool {
+	for _, s := range stmts {
+		if p.known[key(s)] == nil && p.lasting(s, false) && len(p.known) < p.max {
+			return false
+		}
+	}
+	return true
+}
+
 // find returns s as the connection knows it, and whether it is yet to be parsed. When the connection has its fill of
 // statements, it is nil.
 func (p *prepared) find(s *tx.Stmt) (known *pgconn.StatementDescription, fresh bool) {
