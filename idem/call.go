@@ -96,21 +96,27 @@ func newCall(key Key) *call {
 func (k *Keys[T]) claim(c *call) []*tx.Stmt {
 	c.lock, c.late, c.current, c.row, c.asked, c.store = lockTaken, false, false, row{}, k.cache.ask(), nil
 	c.settled = k.sql.lock == "" || k.snapshots.Load()
-	lookup := &tx.Stmt{SQL: k.sql.lookup, Args: []any{c.digest[:]}, Dest: c.row.dest()}
-	fp, ttl := c.key.Fingerprint.bytes(), k.o.TTL.Microseconds()
+	stmts := make([]*tx.Stmt, 0, 3) // callers add one
+	digest := any(c.digest[:])
+	lookup := &tx.Stmt{SQL: k.sql.lookup, Args: []any{digest}, Dest: c.row.dest()}
 	if k.sql.lock == "" {
 		c.lock = lockHeld
-		insert := &tx.Stmt{SQL: k.sql.claim, Args: []any{c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}}
-		return []*tx.Stmt{insert, lookup}
+		insert := &tx.Stmt{SQL: k.sql.claim, Args: k.claimArgs(c, digest)}
+		return append(stmts, insert, lookup)
 	}
 	number := any(c.digest.lock())
 	if c.settled {
 		lookup.SQL = k.sql.claim
 		lookup.Dest = append([]any{&c.late}, lookup.Dest...)
-		lookup.Args = []any{number, c.digest[:], c.key.Scope, c.key.Name, fp, c.nonce, ttl}
+		lookup.Args = k.claimArgs(c, number, digest)
 	}
-	lock := &tx.Stmt{SQL: k.sql.lock, Args: []any{number, c.digest[:]}, Dest: []any{&c.lock, &c.table, &c.current}}
-	return []*tx.Stmt{lock, lookup}
+	lock := &tx.Stmt{SQL: k.sql.lock, Args: []any{number, digest}, Dest: []any{&c.lock, &c.table, &c.current}}
+	return append(stmts, lock, lookup)
+}
+
+// claimArgs are those of keySQL.claim, which begin with first.
+func (k *Keys[T]) claimArgs(c *call, first ...any) []any {
+	return append(first, c.key.Scope, c.key.Name, c.key.Fingerprint.bytes(), c.nonce, k.o.TTL.Microseconds())
 }
 
 // insist repeats the claim of c in its transaction if that has one snapshot and the claim was made as if it had not.
@@ -169,10 +175,9 @@ func (c *call) fp() []byte {
 
 // complete returns the statement that stores the answer.
 func (k *Keys[T]) complete(c *call, e entry) *tx.Stmt {
-	args := []any{
+	args := append(make([]any, 0, 12),
 		c.digest[:], c.key.Scope, c.key.Name, e.state, c.key.Fingerprint.bytes(), c.nonce, e.codec, e.status, e.stored,
-		k.o.TTL.Microseconds(),
-	}
+		k.o.TTL.Microseconds())
 	if k.sql.lock != "" {
 		args = append(args, c.table)
 	}

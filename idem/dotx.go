@@ -112,7 +112,7 @@ func (k *Keys[T]) performTx(ctx context.Context, c *call, t T, fn work[T]) (e en
 			k.db.Spoil(ctx, t, undo)
 		}
 	}()
-	e, failure, err = k.perform(k.enter(k.db.Within(ctx, t), c, t), c, t, fn)
+	e, failure, err = k.perform(k.enter(k.db.Within(ctx, t), c, conn), c, t, fn)
 	returned = true
 	if err != nil {
 		return entry{}, nil, err

@@ -71,6 +71,9 @@ func (f *Failure) Stored() bool {
 // asFailure returns the failure that err is, if it is one to store. One that wraps a conflict is none, whatever the closure
 // made of it: only a fresh transaction can tell.
 func (k *Keys[T]) asFailure(err error) (*Failure, bool) {
+	if err == nil {
+		return nil, false
+	}
 	var f *Failure
 	if !errors.As(err, &f) || !f.Stored() || k.conflict(err) {
 		return nil, false

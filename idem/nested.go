@@ -10,20 +10,26 @@ type runningKey struct{}
 
 // running are the calls whose closures are on the stack. An advisory lock does not keep its own holder out.
 type running struct {
+	context.Context // that of the caller
 	*call
+
 	keys  *core // those of the call
 	in    tx.Tx // the transaction of the closure; nil for work that leaves the database
 	outer *running
 }
 
-// enter returns a context for the closure of c, in t.
-func (k *Keys[T]) enter(ctx context.Context, c *call, t T) context.Context {
-	return k.core.enter(ctx, c, k.db.Tx(t))
+// Value answers to runningKey by itself, which saves a context around it.
+func (r *running) Value(key any) any {
+	if key == (runningKey{}) {
+		return r
+	}
+	return r.Context.Value(key)
 }
 
+// enter returns a context for the closure of c, in the transaction of in.
 func (k *core) enter(ctx context.Context, c *call, in tx.Tx) context.Context {
 	outer, _ := ctx.Value(runningKey{}).(*running)
-	return context.WithValue(ctx, runningKey{}, &running{call: c, keys: k, in: in, outer: outer})
+	return &running{Context: ctx, call: c, keys: k, in: in, outer: outer}
 }
 
 // within reports whether ctx is that of a closure of the same key and the same Keys.

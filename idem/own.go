@@ -98,22 +98,27 @@ func (k *Keys[T]) recall(ctx context.Context, c *call) (verdict, error) {
 }
 
 // once runs one transaction: a claim, and the work if the key is ours.
-func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e entry, err error) {
-	var refusal, failure error
-	err = k.db.Run(ctx, tx.Plan[T]{
+func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (verdict, entry, error) {
+	var did struct { // what the transaction came to
+		verdict          verdict
+		entry            entry
+		refusal, failure error
+	}
+	err := k.db.Run(ctx, tx.Plan[T]{
 		Lead: func() []*tx.Stmt {
-			v = busy
+			did.verdict = busy
 			return append(k.claim(c), &tx.Stmt{SQL: tx.SetSavepoint})
 		},
 		Work: func(ctx context.Context, t T) error {
-			if err := k.insist(ctx, k.db.Tx(t), c); err != nil {
+			conn := k.db.Tx(t)
+			if err := k.insist(ctx, conn, c); err != nil {
 				return err
 			}
-			if v, refusal = k.judge(c); v != claimed {
+			if did.verdict, did.refusal = k.judge(c); did.verdict != claimed {
 				return tx.ErrDiscard
 			}
 			if c.missed != nil {
-				v, refusal = refused, c.gone()
+				did.verdict, did.refusal = refused, c.gone()
 				return tx.ErrDiscard
 			}
 			c.attempt = tx.Attempt(ctx)
@@ -121,11 +126,11 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 			k.observe(ctx, EventClaimed, c, nil)
 			drop := k.db.Mark(ctx, t)
 			var err error
-			if e, failure, err = k.perform(k.enter(ctx, c, t), c, t, fn); err != nil {
+			if did.entry, did.failure, err = k.perform(k.enter(ctx, c, conn), c, t, fn); err != nil {
 				return err
 			}
-			complete := k.complete(c, e)
-			if failure == nil || k.o.KeepFailedWrites {
+			complete := k.complete(c, did.entry)
+			if did.failure == nil || k.o.KeepFailedWrites {
 				return k.db.Defer(ctx, t, complete)
 			}
 			drop()
@@ -135,13 +140,14 @@ func (k *Keys[T]) once(ctx context.Context, c *call, fn work[T]) (v verdict, e e
 	})
 	switch {
 	case c.moved(err):
-		return v, entry{}, k.failed(ctx, c, v, &tx.AbortError{Err: errMoved, Class: tx.Permanent, Attempts: c.attempt})
+		err = &tx.AbortError{Err: errMoved, Class: tx.Permanent, Attempts: c.attempt}
+		return did.verdict, entry{}, k.failed(ctx, c, did.verdict, err)
 	case err != nil:
-		return v, entry{}, k.failed(ctx, c, v, err)
-	case v == claimed:
-		return v, e, k.succeeded(ctx, c, failure)
+		return did.verdict, entry{}, k.failed(ctx, c, did.verdict, err)
+	case did.verdict == claimed:
+		return did.verdict, did.entry, k.succeeded(ctx, c, did.failure)
 	}
-	return v, entry{}, refusal
+	return did.verdict, entry{}, did.refusal
 }
 
 // perform calls the closure. failure is set if its error is an answer to store.

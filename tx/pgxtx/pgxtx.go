@@ -136,6 +136,9 @@ func (d *driver) Commit(ctx context.Context, t pgx.Tx, tail []*tx.Stmt) error {
 
 // aborted reports whether the server refused a statement because an earlier one had failed.
 func aborted(err error) bool {
+	if err == nil {
+		return false
+	}
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && pgErr.Code == "25P02" // in_failed_sql_transaction
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdfast-go/holdfast/tx"
 )
@@ -152,14 +153,27 @@ func receive(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt
 
 // take takes what a statement returned.
 func take(conn *pgx.Conn, reader *pgconn.ResultReader, s *tx.Stmt) (tag string, err error) {
-	if len(s.Dest) == 0 {
-		ct, err := reader.Close()
-		if err != nil {
-			return "", err
-		}
-		return ct.String(), s.Settle(false, ct.RowsAffected())
+	found, err := s.Take(reply{reader, conn.TypeMap()})
+	ct, closeErr := reader.Close()
+	if closeErr != nil {
+		return "", closeErr
 	}
-	return settle(pgx.RowsFromResultReader(conn.TypeMap(), reader), s)
+	if err != nil {
+		return "", err
+	}
+	return ct.String(), s.Settle(found, ct.RowsAffected())
+}
+
+// A reply is the rows of one statement, without what those of pgx keep from row to row: most have one.
+type reply struct {
+	*pgconn.ResultReader
+	types *pgtype.Map
+}
+
+func (r reply) Next() bool { return r.NextRow() }
+
+func (r reply) Scan(dest ...any) error {
+	return pgx.ScanRow(r.types, r.FieldDescriptions(), r.Values(), dest...)
 }
 
 // settle gives the rows to s and stores their count.
