@@ -153,7 +153,10 @@ func receive(line *pgconn.Pipeline, conn *pgx.Conn, parsed *prepared, s *tx.Stmt
 
 // take takes what a statement returned.
 func take(conn *pgx.Conn, reader *pgconn.ResultReader, s *tx.Stmt) (tag string, err error) {
-	found, err := s.Take(reply{reader, conn.TypeMap()})
+	found := false
+	if len(s.Dest) > 0 {
+		found, err = s.Take(reply{reader, conn.TypeMap()})
+	}
 	ct, closeErr := reader.Close()
 	if closeErr != nil {
 		return "", closeErr
