@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -31,7 +32,7 @@ func TestListenAsThePoolConnects(t *testing.T) {
 		}
 		c.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) { t.Error("the user's own was called") }
 		c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-			return &pgconn.CancelRequestContextWatcherHandler{Conn: conn}
+			return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, CancelRequestDelay: time.Hour, DeadlineDelay: time.Hour}
 		}
 	}))
 	n, err := db.Listen(t.Context())
@@ -46,10 +47,20 @@ func TestListenAsThePoolConnects(t *testing.T) {
 	if err := n.Listen(t.Context(), channel); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, _, err := n.Next(ctx); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := n.Next(ctx)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the wait goes on after its context has ended")
 	}
 	if err := db.Notify(t.Context(), channel, "heard"); err != nil {
 		t.Fatal(err)

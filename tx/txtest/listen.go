@@ -82,9 +82,10 @@ func heardLater[T any](f *fixture[T], n tx.Notifications) {
 		}
 	}
 	f.must(f.DB.Notify(f.ctx, channel, "one"))
-	f.must(n.Listen(f.ctx, channel)) // whose answer comes behind
 	f.must(f.DB.Notify(f.ctx, channel, "two"))
-	for _, want := range []string{"one", "two"} {
+	f.must(n.Listen(f.ctx, channel)) // whose answer comes behind both
+	f.must(f.DB.Notify(f.ctx, channel, "three"))
+	for _, want := range []string{"one", "two", "three"} {
 		if _, p, err := n.Next(f.ctx); p != want || err != nil {
 			f.Fatalf("heard %q, %v, want %q", p, err, want)
 		}
