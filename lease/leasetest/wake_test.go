@@ -119,6 +119,24 @@ func TestAReleaseWakesAnotherProcess(t *testing.T) {
 	}
 }
 
+// Who is woken and finds the lease with another leaves word for that one, too.
+func TestWokenInVain(t *testing.T) {
+	t.Parallel()
+	p := openPair(t, lease.Options{})
+	h, err := p.leases[0].TryAcquire(p.ctx, "a")
+	p.must(err)
+	got := p.acquires(1, "a")
+	for range 3 {
+		p.awaited("a")
+		// As if somebody had released it, and another had been faster.
+		_, err := p.look.Exec(p.ctx, "with freed as (update lease set awaited_until = null) select pg_notify('holdfast_lease', 'a')")
+		p.must(err)
+	}
+	p.awaited("a")
+	p.release(h)
+	p.release(<-got)
+}
+
 func TestAnEvictionWakesAnotherProcess(t *testing.T) {
 	t.Parallel()
 	p := openPair(t, lease.Options{})
