@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -135,6 +136,54 @@ func TestWokenInVain(t *testing.T) {
 	p.awaited("a")
 	p.release(h)
 	p.release(<-got)
+}
+
+// A release that comes between the refusal and the word notifies nobody, and is seen by who leaves word.
+func TestReleasedBeforeTheWord(t *testing.T) {
+	t.Parallel()
+	p := openPair(t, lease.Options{})
+	h, err := p.leases[0].TryAcquire(p.ctx, "a")
+	p.must(err)
+	other, err := p.leases[0].TryAcquire(p.ctx, "other")
+	p.must(err)
+	waits := p.acquires(1, "other") // keeps the process listening, so that the beginning of that wakes nobody
+	p.until(`select count(*) = 1 from pg_stat_activity where application_name = $1 and query ~ '^listen "holdfast_echo'`, p.app)
+	db := p.dbs[1].Wrapped(func(d tx.Driver[pgx.Tx]) tx.Driver[pgx.Tx] {
+		return interrupted{d, sync.OnceFunc(func() { p.release(h) })}
+	})
+	got, err := lease.New(lease.NewSQL(db, lease.Names{}), &lease.Options{TTL: time.Hour, PollEvery: time.Hour}).Acquire(p.ctx, "a")
+	p.must(err)
+	p.release(got)
+	p.release(other)
+	p.release(<-waits)
+}
+
+// interrupted is a driver in whose statements something happens before somebody leaves word that he waits.
+type interrupted struct {
+	tx.Driver[pgx.Tx]
+
+	happens func()
+}
+
+func (d interrupted) Pool() any { return d.Driver.(interface{ Pool() any }).Pool() }
+
+func (d interrupted) Listen(ctx context.Context) (tx.Notifications, error) {
+	return d.Driver.(tx.Listener).Listen(ctx)
+}
+
+func (d interrupted) Conn() tx.Conn { return interruptedConn{d.Driver.Conn(), d.happens} }
+
+type interruptedConn struct {
+	tx.Conn
+
+	happens func()
+}
+
+func (c interruptedConn) QueryRow(ctx context.Context, query string, args ...any) tx.Row {
+	if strings.HasPrefix(query, "with told as") {
+		c.happens()
+	}
+	return c.Conn.QueryRow(ctx, query, args...)
 }
 
 func TestAnEvictionWakesAnotherProcess(t *testing.T) {
