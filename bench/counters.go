@@ -35,7 +35,7 @@ func (s *setup) fillCounters(ctx context.Context) error {
 		return err
 	}
 	s.counters, s.slotted = counter.New(s.db, nil), counter.New(s.db, &counter.Options{MaxBatch: 1})
-	if err := counter.Migrate(ctx, s.db, nil); err != nil {
+	if err := counter.Migrate(ctx, s.db, counter.Names{}); err != nil {
 		return err
 	}
 	return s.slotted.Resize(ctx, "slots", slots)

@@ -173,14 +173,24 @@ var migrations embed.FS
 // the same files.
 var Migrations, _ = fs.Sub(migrations, "migrations") // which fails only for a path that is none
 
-// Migrate creates the tables that o names, or brings them up to date. Nil options work. It may run at every start, in every
-// process at once. See [tx.Migrate] for the errors.
-func Migrate[T any](ctx context.Context, db *tx.DB[T], o *Options) error {
-	c := newCounters(db, o)
+// Names are the names of the tables in one database. The zero value means the defaults.
+type Names struct {
+	// Schema is the schema of both tables and of the history, holdfast_migration. Migrate creates it if it is missing.
+	// Default: the first of the search path.
+	Schema string
+	// Table is the table of counters. Default: "counter".
+	Table string
+	// Ops is the table of operations. Default: "counter_op".
+	Ops string
+}
+
+// Migrate creates the tables, or brings them up to date. It may run at every start, in every process at once. See
+// [tx.Migrate] for the errors.
+func Migrate[T any](ctx context.Context, db *tx.DB[T], names Names) error {
 	return tx.Migrate(ctx, db, tx.Migrations{
 		Set:    "counter",
 		FS:     Migrations,
-		Schema: c.o.Schema,
-		Rename: map[string]string{DefaultTable: c.o.Table, DefaultOps: c.o.Ops},
+		Schema: names.Schema,
+		Rename: map[string]string{DefaultTable: cmp.Or(names.Table, DefaultTable), DefaultOps: cmp.Or(names.Ops, DefaultOps)},
 	})
 }

@@ -72,7 +72,7 @@ type suite[T any] struct {
 
 func (s *suite[T]) migrate() {
 	s.Helper()
-	s.must(counter.Migrate(s.ctx, s.DB, nil))
+	s.must(counter.Migrate(s.ctx, s.DB, counter.Names{}))
 	s.exec(`create table if not exists "it""em" ("sk'u" varchar(200) primary key, "st""ock" integer, note text)`)
 }
 

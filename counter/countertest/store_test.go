@@ -56,7 +56,7 @@ func TestStoreIsDown(t *testing.T) {
 	server := testdb.PostgresServer(t)
 	pool := pgxdb.Pool(t, server.URL(), 8)
 	db := pgxtx.New(pool)
-	if err := counter.Migrate(t.Context(), db, nil); err != nil {
+	if err := counter.Migrate(t.Context(), db, counter.Names{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Kill(); err != nil {
@@ -84,7 +84,7 @@ func TestStoreIsReadOnly(t *testing.T) {
 	t.Parallel()
 	address := testdb.Postgres(t)
 	writable := pgxtx.New(pgxdb.Pool(t, address, 8))
-	if err := counter.Migrate(t.Context(), writable, nil); err != nil {
+	if err := counter.Migrate(t.Context(), writable, counter.Names{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := counter.New(writable, nil).Add(t.Context(), "k", 5); err != nil {
@@ -132,7 +132,7 @@ func TestProcessesThatMigrateTogether(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for range 2 {
-				if err := counter.Migrate(t.Context(), db, []*counter.Options{nil, o}[i%2]); err != nil {
+				if err := counter.Migrate(t.Context(), db, []counter.Names{{}, {Table: o.Table, Ops: o.Ops}}[i%2]); err != nil {
 					t.Error(err)
 				}
 			}
@@ -154,7 +154,7 @@ func TestProcessesThatMigrateTogether(t *testing.T) {
 func TestSchemaDoesNotDrift(t *testing.T) {
 	t.Parallel()
 	pool := pgxdb.Pool(t, testdb.Postgres(t), 8)
-	if err := counter.Migrate(t.Context(), pgxtx.New(pool), nil); err != nil {
+	if err := counter.Migrate(t.Context(), pgxtx.New(pool), counter.Names{}); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := pool.Query(t.Context(), `select table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable

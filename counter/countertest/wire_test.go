@@ -37,7 +37,7 @@ func newCutter(t *testing.T) *cutter {
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
 	direct := pgxtx.New(pgxdb.Pool(t, url, 8))
-	if err := counter.Migrate(t.Context(), direct, nil); err != nil {
+	if err := counter.Migrate(t.Context(), direct, counter.Names{}); err != nil {
 		t.Fatal(err)
 	}
 	return &cutter{t, proxy, pgxtx.New(pgxdb.Pool(t, proxy.URL(), 8)), counter.New(direct, nil)}
@@ -227,7 +227,7 @@ func TestRoundTrips(t *testing.T) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {
 		r := wiretest.Open(t, mode)
 		db := pgxtx.New(r.Pool)
-		if err := counter.Migrate(t.Context(), db, nil); err != nil {
+		if err := counter.Migrate(t.Context(), db, counter.Names{}); err != nil {
 			t.Fatal(err)
 		}
 		r.Exec(`create table item (id bigint primary key, n integer); insert into item values (7, 1000)`)

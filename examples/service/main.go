@@ -81,7 +81,7 @@ func run(ctx context.Context, file string, listener net.Listener) error {
 func migrate(ctx context.Context, db *tx.DB[Tx]) error {
 	return errors.Join(
 		idem.Migrate(ctx, db, idem.Names{}),
-		counter.Migrate(ctx, db, nil),
+		counter.Migrate(ctx, db, counter.Names{}),
 		tx.Migrate(ctx, db, tx.Migrations{Set: "shop", FS: schema}),
 	)
 }

@@ -67,6 +67,9 @@ func webNoScope[T any](s *suite[T]) {
 		w.problem(strconv.Quote(tenant), w.post("k", "nobody", header("X-Tenant", tenant)), http.StatusForbidden, idemhttp.CodeNoScope)
 	}
 	keys := idem.New(s.DB, nil)
+	failing := &web[T]{suite: s, m: idemhttp.New(keys, func(*http.Request) (string, error) { return "tenant", errors.New("expired") }, silent())}
+	failing.handler = failing.m.Handler(func(_ http.ResponseWriter, r *http.Request, t T) error { return s.applyBody(r, t) })
+	failing.problem("a scope with an error", failing.post("k", "nobody"), http.StatusForbidden, idemhttp.CodeNoScope)
 	for what, m := range map[string]*idemhttp.Middleware[T]{
 		"no scope function": idemhttp.New(keys, nil, silent()),
 		"no keys":           idemhttp.New[T](nil, tenantOf, silent()),

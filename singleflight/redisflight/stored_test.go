@@ -96,3 +96,26 @@ func TestNotFoundIsRememberedInRedis(t *testing.T) {
 	}
 	want(t, "value")(c.Get(t.Context(), "key"))
 }
+
+// Whoever goes on storing what cannot be read here, such as a newer version of the service, keeps nobody from a load.
+func TestUnreadableValuesWithoutEnd(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	var loads, read atomic.Int64
+	c := f.cache(f.client, constant("value", &loads), func(o *redisflight.Options[string]) {
+		o.Decode = func([]byte) (string, error) {
+			content := fmt.Sprint("1v", strings.Repeat("A", 26), "another ", read.Add(1))
+			if err := f.client.Set(t.Context(), f.keys()[0], content, time.Hour).Err(); err != nil {
+				t.Error(err)
+			}
+			return "", errors.New("cannot decode that")
+		}
+	})
+	want(t, "value")(c.Get(t.Context(), "key")) // stores what cannot be read
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	want(t, "value")(c.Get(ctx, "key"))
+	if loads.Load() != 2 || read.Load() > 5 || f.count(redisflight.EventUnstored) != 1 {
+		t.Errorf("%d loads, %d values read, %d not stored", loads.Load(), read.Load(), f.count(redisflight.EventUnstored))
+	}
+}

@@ -19,7 +19,7 @@ var items = counter.Column{Table: "item", Key: "id", Column: "n"}
 
 func openItems[T any](t *testing.T, db *tx.DB[T]) {
 	t.Helper()
-	must(t, counter.Migrate(t.Context(), db, nil))
+	must(t, counter.Migrate(t.Context(), db, counter.Names{}))
 	exec(t, db, `create table item (id int primary key, n integer)`)
 	exec(t, db, `insert into item values (1, 40)`)
 }
@@ -88,7 +88,7 @@ func TestNoConnectionIsLeft(t *testing.T) {
 	t.Run("pgx", func(t *testing.T) {
 		t.Parallel()
 		db, pool := pgxDB(t, 1)
-		must(t, counter.Migrate(t.Context(), db, nil))
+		must(t, counter.Migrate(t.Context(), db, counter.Names{}))
 		conn, err := pool.Acquire(t.Context())
 		must(t, err)
 		defer conn.Release()
@@ -97,7 +97,7 @@ func TestNoConnectionIsLeft(t *testing.T) {
 	t.Run("database/sql", func(t *testing.T) {
 		t.Parallel()
 		db, pool := sqlDB(t, "pgx", 1)
-		must(t, counter.Migrate(t.Context(), db, nil))
+		must(t, counter.Migrate(t.Context(), db, counter.Names{}))
 		var conn *sql.Conn
 		conn, err := pool.Conn(t.Context())
 		must(t, err)

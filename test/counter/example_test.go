@@ -29,7 +29,7 @@ func Example() {
 	}
 	defer func() { _ = pool.Close() }()
 	db := sqltx.New(pool, tx.SQLite, nil)
-	if err := counter.Migrate(ctx, db, nil); err != nil {
+	if err := counter.Migrate(ctx, db, counter.Names{}); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -57,7 +57,7 @@ func proveSQL(t *testing.T, driver, dsn string, dialect *tx.Dialect) *prove.Data
 
 func migrate[T any](t *testing.T, db *tx.DB[T]) {
 	t.Helper()
-	if err := counter.Migrate(t.Context(), db, nil); err != nil {
+	if err := counter.Migrate(t.Context(), db, counter.Names{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -65,5 +65,5 @@ func Migrate[T any](ctx context.Context, db *tx.DB[T]) error {
 	if _, err := db.Conn().Exec(ctx, "create table page (name varchar(100) primary key, n bigint not null default 0)"); err != nil {
 		return err
 	}
-	return counter.Migrate(ctx, db, nil)
+	return counter.Migrate(ctx, db, counter.Names{})
 }

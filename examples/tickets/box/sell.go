@@ -62,5 +62,5 @@ func Migrate[T any](ctx context.Context, db *tx.DB[T]) error {
 	if _, err := db.Conn().Exec(ctx, "create table hall (name varchar(100) primary key, seats bigint not null)"); err != nil {
 		return err
 	}
-	return counter.Migrate(ctx, db, nil)
+	return counter.Migrate(ctx, db, counter.Names{})
 }
