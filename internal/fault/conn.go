@@ -92,7 +92,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	return res, err
 }
 
-func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (rows driver.Rows, err error) {
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	q, ok := c.Conn.(driver.QueryerContext)
 	if !ok {
 		return nil, driver.ErrSkip
@@ -101,7 +101,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 }
 
 // query closes the rows of a query that is to fail after its effect, and before its connection.
-func (c *conn) query(name string, act func() (driver.Rows, error)) (rows driver.Rows, err error) {
+func (c *conn) query(name string, act func() (driver.Rows, error)) (read driver.Rows, err error) {
 	var got driver.Rows
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *conn) query(name string, act func() (driver.Rows, error)) (rows driver.
 	if err != nil {
 		return nil, err
 	}
-	return got, nil
+	return &rows{got, c}, nil
 }
 
 func (c *conn) Prepare(query string) (driver.Stmt, error) {
