@@ -65,6 +65,7 @@ func proveJobs[T any](t *testing.T, open func(t *testing.T) *prove.Database[*tx.
 			t.Parallel()
 			h := prove.Handler[*tx.DB[T], bool]{
 				Call: func(ctx context.Context, db *tx.DB[T], key string) (bool, error) {
+					db = calmed(db)
 					job := lease.NewJob(lease.NewSQL(db, lease.Names{}), key, &lease.JobOptions{
 						Attempts: 100, Lease: lease.Options{TTL: 500 * time.Millisecond},
 					})

@@ -3,7 +3,6 @@ package lease_test
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -77,7 +76,7 @@ func proveAll[T any](t *testing.T, open func(t *testing.T) *prove.Database[*tx.D
 }
 
 func lookAndAct[T any](ctx context.Context, db *tx.DB[T], key string) (string, error) {
-	leases := lease.New(calm[T]{lease.NewSQL(db, lease.Names{})}, &lease.Options{TTL: 150 * time.Millisecond, PollEvery: 20 * time.Millisecond})
+	leases := lease.New(lease.NewSQL(calmed(db), lease.Names{}), &lease.Options{TTL: 150 * time.Millisecond, PollEvery: 20 * time.Millisecond})
 	return "done", leases.Run(ctx, key, func(ctx context.Context, h *lease.Held) error {
 		return lease.Do(ctx, db, h, func(ctx context.Context, t T) error {
 			n, err := count(ctx, db.Tx(t), key)
@@ -96,23 +95,4 @@ func effects[T any](ctx context.Context, db *tx.DB[T], key string) (int, error) 
 func count(ctx context.Context, c tx.Conn, key string) (n int, err error) {
 	err = c.QueryRow(ctx, "select count(*) from effect where name = $1", key).Scan(&n)
 	return n, err
-}
-
-// A calm store returns the panics that a proof injects, since nobody catches them on goroutines of the leases.
-type calm[T any] struct{ *lease.SQL[T] }
-
-func calmed(err *error) {
-	if v := recover(); v != nil {
-		*err = fmt.Errorf("it panicked: %v", v)
-	}
-}
-
-func (s calm[T]) Renew(ctx context.Context, terms []lease.Term) (r []lease.Renewal, err error) {
-	defer calmed(&err)
-	return s.SQL.Renew(ctx, terms)
-}
-
-func (s calm[T]) Release(ctx context.Context, t lease.Term) (held bool, err error) {
-	defer calmed(&err)
-	return s.SQL.Release(ctx, t)
 }
