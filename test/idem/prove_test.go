@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -269,7 +270,7 @@ func migrateCall[T any](ctx context.Context, s shop[T], key string) (int64, erro
 	return 0, idem.Migrate(ctx, s.db, names(key))
 }
 
-// migrations says 1 if both steps have been applied.
+// migrations says 1 if all steps have been applied.
 func migrations[T any](ctx context.Context, s shop[T], key string) (int, error) {
 	if err := forget(ctx, s, names(key)); err != nil {
 		return 0, err
@@ -278,10 +279,14 @@ func migrations[T any](ctx context.Context, s shop[T], key string) (int, error) 
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	if n != 2 {
-		return 0, fmt.Errorf("%d steps of 2 were recorded", n)
+	steps, err := fs.Glob(idem.Migrations, s.db.Dialect().Name+"/*.sql")
+	if err != nil {
+		return 0, err
 	}
-	for _, table := range []string{names(key).Keys, names(key).Inbox} {
+	if n != len(steps) {
+		return 0, fmt.Errorf("%d steps of %d were recorded", n, len(steps))
+	}
+	for _, table := range []string{names(key).Keys, names(key).Inbox, names(key).Keys + "_epoch"} {
 		if _, err := s.count(ctx, "select count(*) from "+table); err != nil {
 			return 0, err
 		}
@@ -295,7 +300,7 @@ func forget[T any](ctx context.Context, s shop[T], but idem.Names) error {
 		return nil
 	}
 	rows, err := s.db.Conn().Query(ctx, `select name from sqlite_master where type = 'table' and (name like 'key\_%' escape '\' or name like 'inbox\_%' escape '\')
-		and name not in ($1, $2)`, but.Keys, but.Inbox)
+		and name not in ($1, $2, $1 || '_epoch')`, but.Keys, but.Inbox)
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,12 @@ idem_key.codec INTEGER 1
 idem_key.status INTEGER 1
 idem_key.body BLOB 0
 idem_key.created_at INTEGER 1
-idem_key.expires_at INTEGER 1`
+idem_key.expires_at INTEGER 1
+idem_key.input BLOB 0
+idem_key.steps BLOB 0
+idem_key.note TEXT 0
+idem_key.waiters boolean 1
+idem_key_epoch.epoch INTEGER 1`
 	if strings.Join(got, "\n") != want {
 		t.Fatalf("the schema has drifted:\n%s", strings.Join(got, "\n"))
 	}
