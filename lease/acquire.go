@@ -16,16 +16,24 @@ func newNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// acquire tries until the lease is free or ctx ends.
+// acquire tries until the lease is free or ctx ends, and comes after those of this process who wait for it already. The first try
+// joins nobody: a lease that is free costs its request alone.
 func (c *core) acquire(ctx context.Context, name string) (h *Advisory, g Grant, err error) {
 	since := time.Now()
-	v := c.wait(name)
-	defer v.Leave()
+	if err := c.refuse(ctx, wish{name: name}); err != nil {
+		return nil, g, err
+	}
 	waiter, leaveQueue := c.joinQueue(ctx, name)
 	defer func() { leaveQueue(h != nil) }()
+	v := &vigil{core: c, name: name}
+	defer v.leave()
+	if cause := v.comeAfter(ctx); cause != nil {
+		return nil, g, fmt.Errorf("%w: %w", &HeldError{Name: name}, cause)
+	}
 	var held *HeldError // by the last try that found out
 	var seen time.Time  // when that was
 	for attempt := 1; ; attempt++ {
+		freed := c.frees.Load()
 		h, g, err := c.try(ctx, wish{name: name, waiter: waiter}, since, attempt)
 		switch cause := context.Cause(ctx); {
 		case err == nil:
@@ -40,6 +48,9 @@ func (c *core) acquire(ctx context.Context, name string) (h *Advisory, g Grant, 
 			return nil, g, fmt.Errorf("%w: %w", held, cause)
 		default:
 			return nil, g, err
+		}
+		if v.join() && c.frees.Load() != freed {
+			continue // it may have been the one that was freed
 		}
 		if cause := v.await(ctx, held); cause != nil {
 			return nil, g, fmt.Errorf("%w: %w", err, cause)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -59,6 +60,7 @@ type core struct {
 	clock   clock.Clock
 	renewer *claim.Renewer[*Advisory]
 	line    *wake.Line
+	frees   atomic.Int64 // how many leases were given back
 	bound   bound
 	err     error
 }
@@ -162,9 +164,10 @@ func (l *Leases[H]) TryAcquire(ctx context.Context, name string) (H, error) {
 	return l.wrap(h, g), nil
 }
 
-// Acquire takes the lease of name, and waits until it is free or ctx ends. A release in this process wakes it, and one in another
-// where the database notifies, as over pgx; the rest is noticed by asking again, at the latest after Options.PollEvery. See [Leases.TryAcquire] for the errors; when ctx ends the
-// error has its cause and the [*HeldError] of the last try.
+// Acquire takes the lease of name, and waits until it is free or ctx ends. Those who wait for it with the same Leases are served in
+// the order in which they came. A release in this process wakes the first of them, and one in another where the database notifies, as
+// over pgx; the rest is noticed by asking again, at the latest after Options.PollEvery. See [Leases.TryAcquire] for the errors; when
+// ctx ends the error has its cause and the [*HeldError] of the last try.
 func (l *Leases[H]) Acquire(ctx context.Context, name string) (H, error) {
 	h, g, err := l.core.acquire(ctx, name)
 	if err != nil {
@@ -192,15 +195,20 @@ func (c *core) ask(ctx context.Context, claim Claim, w wish) (Grant, error) {
 	return c.store.TryAcquire(ctx, claim)
 }
 
-// try makes one request. The caller has waited since then, and this is its attempt of that number.
-func (c *core) try(ctx context.Context, w wish, since time.Time, attempt int) (*Advisory, Grant, error) {
+// refuse returns why the store is not asked.
+func (c *core) refuse(ctx context.Context, w wish) error {
 	if err := errors.Join(c.err, checkName(w.name)); err != nil {
-		return nil, Grant{}, err
+		return err
 	}
 	if c.nested(ctx, w) {
-		return nil, Grant{}, ErrNested
+		return ErrNested
 	}
-	if err := context.Cause(ctx); err != nil {
+	return context.Cause(ctx)
+}
+
+// try makes one request. The caller has waited since then, and this is its attempt of that number.
+func (c *core) try(ctx context.Context, w wish, since time.Time, attempt int) (*Advisory, Grant, error) {
+	if err := c.refuse(ctx, w); err != nil {
 		return nil, Grant{}, err
 	}
 	claim := Claim{Name: w.name, Holder: c.o.Holder, Meta: c.o.Meta, Nonce: newNonce(), TTL: c.o.TTL, AtLeast: c.o.AtLeast}

@@ -28,6 +28,7 @@ func (c *core) newLine() *wake.Line {
 
 // freed wakes those of this process who wait for a lease, or for the semaphore that it may be a slot of.
 func (c *core) freed(name string) {
+	c.frees.Add(1)
 	c.line.Wake(name)
 	if semaphore := SemaphoreOf(name); semaphore != "" {
 		c.line.Wake(semaphore)
@@ -43,13 +44,37 @@ type vigil struct {
 	word time.Time // how long what the store was told needs no repetition
 }
 
-// wait begins a wait for a lease that one of those who wait can have. Where these have no queue in the store they have one here, so
-// that a process asks once, however many of it wait.
-func (c *core) wait(name string) *vigil {
-	if c.o.Fair {
-		return &vigil{core: c, name: name, Waiter: c.line.Join(name)}
+// join begins the wait, the first time, and reports whether it was that. Where those who wait for a lease that one of them can have
+// have no queue in the store they have one here, so that a process asks once, however many of it wait.
+func (v *vigil) join() bool {
+	switch {
+	case v.Waiter != nil:
+		return false
+	case v.core.o.Fair:
+		v.Waiter = v.core.line.Join(v.name)
+	default:
+		v.Waiter = v.core.line.JoinInTurn(v.name)
 	}
-	return &vigil{core: c, name: name, Waiter: c.line.JoinInTurn(name)}
+	return true
+}
+
+func (v *vigil) leave() {
+	if v.Waiter != nil {
+		v.Leave()
+	}
+}
+
+// comeAfter waits for those of this process who are ahead, and for the release if it was one of them who got the lease.
+func (v *vigil) comeAfter(ctx context.Context) error {
+	if v.core.line.Waiting(v.name) == 0 {
+		return nil
+	}
+	v.join()
+	waited, err := v.Turn(ctx, turns*v.core.o.PollEvery)
+	if err == nil && waited && v.core.holds(v.name) {
+		_, err = v.Await(ctx, v.core.pause(nil))
+	}
+	return err
 }
 
 // turns is how many pauses one waits behind others of its process before it asks by itself: theirs may be stuck.

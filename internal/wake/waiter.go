@@ -35,8 +35,12 @@ func (l *Line) Join(key string) *Waiter {
 
 // Waiting tells how many of this process wait for key.
 func (l *Line) Waiting(key string) int {
-	h := l.enter()
-	defer h.exit()
+	hubs.RLock()
+	h := hubs.of[l.pool]
+	hubs.RUnlock()
+	if h == nil {
+		return 0
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c := h.channels[l.channel]; c != nil && c.places[key] != nil {
